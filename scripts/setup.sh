@@ -33,6 +33,11 @@ missing_tools() {
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)
     command -v psql >/dev/null || packages+=(postgresql-client)
+    # PostgreSQL itself, which answers the same statements, pgJDBC with what compiles its test, and certificates.
+    ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages+=(postgresql)
+    command -v javac >/dev/null || packages+=(default-jdk-headless)
+    [ -e /usr/share/java/postgresql.jar ] || packages+=(libpostgresql-jdbc-java)
+    command -v openssl >/dev/null || packages+=(openssl)
     # The library for microcontrollers is built for two of them and run on one; without these the part edge says what it skipped.
     command -v riscv64-unknown-elf-gcc >/dev/null || packages+=(gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf)
     command -v arm-none-eabi-gcc >/dev/null || packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi)

@@ -60,10 +60,14 @@ clients() {
     python3 scripts/influxdb/clients.py
 }
 
-# The same for PostgreSQL: psql and drivers of Python, JavaScript and Go.
+# The same for PostgreSQL: psql and drivers of Python, Java, JavaScript and Go.
 postgres() {
     cargo build --release --locked "${rest[@]}" --bin nilometer || return 1
-    python3 scripts/postgresql/clients.py
+    local failed=0
+    python3 scripts/postgresql/clients.py || failed=1
+    # The same statements to PostgreSQL itself.
+    python3 scripts/postgresql/differential.py || failed=1
+    return "$failed"
 }
 
 log=$(mktemp)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Real clients of PostgreSQL against our program: psql, psycopg 3, asyncpg, node-postgres and pgx.
+"""Real clients of PostgreSQL against our program: psql, psycopg 3, asyncpg, SQLAlchemy, pgJDBC, node-postgres and pgx.
 
 Does: install the versions that the lock files name below the folder of builds, start the program without and with
-authentication, run each client's tests (crates/nilometer/tests/clients/postgresql), count them. Does not: skip what cannot
+authentication, and with TLS, run each client's tests (crates/nilometer/tests/clients/postgresql), count them. Does not: skip what cannot
 be installed; that fails.
 
-    python3 scripts/postgresql/clients.py [--program FILE] [--only shell,python,node,go] [--reference]
+    python3 scripts/postgresql/clients.py [--program FILE] [--only shell,python,java,node,go,tls] [--reference]
 
 With --reference the same tests run against the PostgreSQL that PGHOST, PGPORT, PGUSER and PGDATABASE name: what they state
 is what clients see there.
@@ -16,6 +16,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -46,13 +47,39 @@ class Shell:
 
 
 class Python(shared.Python):
-    """psycopg 3 and asyncpg."""
+    """psycopg 3, asyncpg and SQLAlchemy."""
 
     def command(self, _is_reference):
         return super().command(False)
 
 
-CLIENTS = {"shell": Shell, "python": Python, "node": shared.Node, "go": shared.Go}
+class Java:
+    """pgJDBC, as Debian has it (libpostgresql-jdbc-java); its test is compiled as it starts."""
+
+    LIBRARY = "/usr/share/java/postgresql.jar"
+
+    def __init__(self, _caches):
+        pass
+
+    def install(self):
+        shared.must(["javac", "-version"])
+        if not os.path.exists(self.LIBRARY):
+            raise RuntimeError("%s is missing; install libpostgresql-jdbc-java" % self.LIBRARY)
+
+    def command(self, _is_reference):
+        return ["java", "-cp", self.LIBRARY, os.path.join(TESTS, "java", "Metadata.java")], TESTS, {}
+
+
+class Tls(Shell):
+    """psql over TLS."""
+
+    def command(self, _is_reference):
+        return [sys.executable, "-B", "-m", "unittest", "discover", "-s", os.path.join(TESTS, "tls"), "-v"], TESTS, {}
+
+
+CLIENTS = {"shell": Shell, "python": Python, "java": Java, "node": shared.Node, "go": shared.Go, "tls": Tls}
+# Their tests need a server of another kind.
+SPECIAL = ["tls"]
 
 
 class Nilometer(servers.Nilometer):
@@ -75,6 +102,32 @@ class Nilometer(servers.Nilometer):
         return {**os.environ, "PGHOST": host, "PGPORT": port, "PGDATABASE": "postgres", **who}
 
 
+class TlsNilometer(Nilometer):
+    """The same with a certificate for localhost that was made for it."""
+
+    def __init__(self, path, folder):
+        self.certificate = os.path.join(folder, "certificate.pem")
+        key = os.path.join(folder, "key.pem")
+        shared.must(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", self.certificate]
+        )
+        super().__init__(path, ["--tls-cert", self.certificate, "--tls-key", key])
+
+    def answers(self):
+        # Python knows nothing of its certificate.
+        return True
+
+    def greeted(self):
+        lines = [line for line in self.text("stdout").split("\n") if line.startswith(GREETING)]
+        if lines:
+            self.address = lines[0][len(GREETING) :].rsplit(":", 1)
+        return bool(lines)
+
+    def environment(self, has_auth):
+        return {**super().environment(has_auth), "CERTIFICATE": self.certificate}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", help="the program under test; without it, the release build")
@@ -93,9 +146,11 @@ def main():
             failed += 1
             del clients[name]
 
-    def run(environment, words):
+    def run(environment, words, special=False):
         nonlocal passed, failed
         for name, client in clients.items():
+            if (name in SPECIAL) != special:
+                continue
             command, folder, more = client.command(arguments.reference)
             try:
                 done = shared.run(command, shared.RUN_S, cwd=folder, env={**environment, **more})
@@ -119,6 +174,9 @@ def main():
                 if has_auth:
                     shared.first_administrator(server.url)
                 run(server.environment(has_auth), "authentication %s" % ("on" if has_auth else "off"))
+        if any(name in SPECIAL for name in clients):
+            with tempfile.TemporaryDirectory() as folder, TlsNilometer(servers.program(arguments.program), folder) as server:
+                run(server.environment(False), "TLS", special=True)
     print("test result: %s. %d passed; %d failed;" % ("FAILED" if failed else "ok", passed, failed))
     sys.exit(1 if failed else 0)
 

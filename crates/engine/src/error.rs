@@ -19,12 +19,29 @@ pub enum ConstraintKind {
     TooLong,
     /// A text that is no value of its column's type.
     InvalidText,
+    /// A text that is no time.
+    InvalidTime,
+    /// A time that its column's type does not have.
+    TimeRange,
     /// NULL where none may be.
     NotNull,
     /// A CHECK that is false.
     Check,
     /// A key that another row has.
     Unique,
+}
+
+/// What a constraint that refused a row is about, for protocols that tell a client each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offence<'a> {
+    /// The table or relation.
+    pub table: &'a str,
+    /// The column, if it is about one.
+    pub column: Option<&'a str>,
+    /// The constraint's name, if it has one.
+    pub constraint: Option<&'a str>,
+    /// The row, counted from 1.
+    pub row: usize,
 }
 
 /// An error of the store. Its text says what happened, where, and what to do next.
@@ -311,6 +328,8 @@ pub enum Error {
         relation: String,
         /// The key with its columns.
         key: String,
+        /// What the key is called.
+        constraint: String,
         /// The row, counted from 1 in its change.
         row: usize,
         /// The row's values in the key's columns.
@@ -465,6 +484,42 @@ impl Error {
             Self::RelationKey { .. } | Self::RowConflict { .. } => Some(ConstraintKind::Unique),
             _ => None,
         }
+    }
+
+    /// What a constraint that refused a row is about, if one did.
+    pub fn offence(&self) -> Option<Offence<'_>> {
+        Some(match self {
+            Self::Constraint {
+                table,
+                column,
+                constraint,
+                row,
+                ..
+            } => Offence {
+                table,
+                column: column.as_deref(),
+                constraint: constraint.as_deref(),
+                row: *row,
+            },
+            Self::RelationKey {
+                relation,
+                constraint,
+                row,
+                ..
+            } => Offence {
+                table: relation,
+                column: None,
+                constraint: Some(constraint),
+                row: *row,
+            },
+            Self::RowConflict { table, row, .. } => Offence {
+                table,
+                column: None,
+                constraint: None,
+                row: *row,
+            },
+            _ => return None,
+        })
     }
 
     /// Wraps a system error with the operation and the path it failed on.

@@ -78,7 +78,7 @@ pub use engine::{
     Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed, Transaction,
     Unordered, Verified,
 };
-pub use error::{ConstraintKind, Error, RowWait};
+pub use error::{ConstraintKind, Error, Offence, RowWait};
 pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;

@@ -79,6 +79,24 @@ impl RelationSchema {
         self.declared_column(at)?.of
     }
 
+    /// What a key is called: 0 is the primary one, the others count from 1. One without a name has that which PostgreSQL
+    /// would give it.
+    pub fn key_name(&self, key: usize) -> String {
+        let keys = self.declared.iter().flat_map(|it| &it.table.keys);
+        let mut named = keys.filter(|(number, _)| *number as usize == key);
+        if let Some((_, name)) = named.next() {
+            return name.clone();
+        }
+        let Some(columns) = key.checked_sub(1).and_then(|at| self.unique.get(at)) else {
+            return format!("{}_pkey", self.name);
+        };
+        let columns = columns
+            .iter()
+            .filter_map(|&at| self.columns.get(at as usize));
+        let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+        format!("{}_{}_key", self.name, names.join("_"))
+    }
+
     /// Gives it a declaration in the place of what it had.
     pub(crate) fn declare(&mut self, declared: Declarations) -> Result<(), Malformed> {
         self.declared = (!declared.is_empty()).then(|| Arc::new(declared));

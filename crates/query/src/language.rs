@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
+use nilometer_service::define;
 use nilometer_service::{
     Charged, Description, Error as ServiceError, Language, Outcome, Params, Prepared, RowStream,
     Rows, Session, SessionChange,
@@ -56,6 +57,21 @@ impl Language for Sql {
             Ok(described?)
         })
     }
+
+    fn complete<'a>(
+        &'a self,
+        table: &'a define::TableName,
+        rows: RecordBatch,
+        session: &'a Session,
+    ) -> BoxFuture<'a, Result<RecordBatch, ServiceError>> {
+        Box::pin(async move {
+            let sql = self.of_session(session)?;
+            let completed = AssertUnwindSafe(Box::pin(sql.completed(table, rows)));
+            let completed = completed.catch_unwind().await;
+            let completed = completed.unwrap_or_else(|panic| Err(Error::of_panic(panic.as_ref())));
+            Ok(completed?)
+        })
+    }
 }
 
 impl Sql {
@@ -70,6 +86,9 @@ impl Sql {
         }
         if let Some(schema) = &session.schema {
             sql = sql.in_schema(schema);
+        }
+        if let Some(client) = &session.client {
+            sql = sql.of_client(client);
         }
         if let Some(transaction) = &session.transaction {
             sql = sql.within(transaction);

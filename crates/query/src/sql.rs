@@ -1,12 +1,14 @@
 //! The entry point: one statement, one snapshot, one result.
 
 mod session;
+mod show;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -14,8 +16,10 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
-use nilometer_service::define::Change;
-use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
+use nilometer_service::define::{self, Change};
+use nilometer_service::{
+    Client, Description, LanguageContext, Principal, Privilege, Running, Threads,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -34,11 +38,13 @@ use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
-use crate::statement::name::{NameScope, Path};
+use crate::statement::name::{NameScope, Path, TableName};
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
-use crate::write::{self, Writer, Writing};
+use crate::tables::names;
+use crate::tables::pg_catalog;
+use crate::write::{self, Returning, Writer, Writing};
 use session::session;
 
 /// For a program that has no service: its own runtime does the work.
@@ -56,6 +62,7 @@ pub struct Sql {
     principal: Principal,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
+    client: Option<Arc<Client>>,
     /// What statements are part of.
     transaction: Option<Arc<Transaction>>,
 }
@@ -122,6 +129,7 @@ impl Sql {
             zone: Zone::default(),
             principal: Principal::anyone(),
             schema: None,
+            client: None,
             transaction: None,
         })
     }
@@ -172,6 +180,15 @@ impl Sql {
         }
     }
 
+    /// The same for who keeps a connection.
+    #[must_use]
+    pub fn of_client(&self, client: &Arc<Client>) -> Self {
+        Self {
+            client: Some(Arc::clone(client)),
+            ..self.clone()
+        }
+    }
+
     /// The same as part of a transaction: statements see what it has written, and what they write is its own until its end.
     #[must_use]
     pub fn within(&self, transaction: &Arc<Transaction>) -> Self {
@@ -210,7 +227,8 @@ impl Sql {
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
-        let is_like_others = self.principal.is_admin();
+        let asks_names = pg_catalog::mentions(&tokens);
+        let is_like_others = self.principal.is_admin() && !asks_names;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -225,23 +243,27 @@ impl Sql {
         if statement.needs_memory() {
             running.begin().await?;
         }
-        let reading = self.reading();
+        let mut reading = self.reading();
+        reading.asks_names = asks_names;
         let place = self.place_of(&reading, database, &statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(question) => {
                 Box::pin(self.read(&reading, &place, *question, shape.as_ref(), running)).await
             }
-            Statement::Insert(insert) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Insert(mut insert) => {
+                let returning = Returning::of(insert.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::insert(writing, *insert)).await?))
             }
-            Statement::Update(update) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Update(mut update) => {
+                let returning = Returning::of(update.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::update(writing, *update)).await?))
             }
-            Statement::Delete(delete) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Delete(mut delete) => {
+                let returning = Returning::of(delete.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
@@ -284,17 +306,23 @@ impl Sql {
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
-        let reading = self.reading();
+        let reading = self.reading().of_tokens(&tokens);
         let columns = self.columns_named(&reading, database, &unfilled);
         let parameters = parameter_types::types(&unfilled, count, known, &columns);
         let params = parameter_types::stand_ins(&parameters);
         let statement = statement::parse_tokens(tokens, sql, bounds, &params)?;
         let place = self.place_of(&reading, database, &statement)?;
-        let Statement::Query(question) = statement else {
-            return Ok(Description {
-                parameters,
-                columns: None,
-            });
+        let question = match statement {
+            Statement::Query(question) => question,
+            other => {
+                let columns = self
+                    .returned_by(reading, place, other, database, sql)
+                    .await?;
+                return Ok(Description {
+                    parameters,
+                    columns,
+                });
+            }
         };
         let session = reading.session(&place);
         let running = self.start(database, sql);
@@ -315,6 +343,38 @@ impl Sql {
             parameters,
             columns: Some(schema),
         })
+    }
+
+    /// The columns of what a statement answers of the rows that it writes; `None` = it answers how many there are.
+    async fn returned_by(
+        &self,
+        reading: ReadContext,
+        place: NameScope,
+        statement: Statement,
+        database: &str,
+        sql: &str,
+    ) -> Result<Option<SchemaRef>, Error> {
+        let (items, table) = match statement {
+            Statement::Insert(insert) => {
+                (insert.returning.clone(), write::table_of_insert(&insert))
+            }
+            Statement::Update(update) => (
+                update.returning.clone(),
+                write::table_of(std::slice::from_ref(&update.table)),
+            ),
+            Statement::Delete(delete) => {
+                (delete.returning.clone(), write::table_of_delete(&delete))
+            }
+            _ => return Ok(None),
+        };
+        let (Some(returning), Some((path, alias))) = (Returning::of(items), table) else {
+            return Ok(None);
+        };
+        let name = Path::of(&path)?.table(&place)?;
+        let schema = names::shown_schema(&reading.snapshot, &name)?;
+        let running = self.start(database, sql);
+        let writing = self.writing(reading, place, running, Some(returning));
+        writing.returned_columns(&alias, &schema).await
     }
 
     /// The same of a statement that takes no parameters: what is shown is cheap to ask for.
@@ -364,17 +424,14 @@ impl Sql {
             };
             let (database, schema, table) = (&name.database, &name.schema, &name.table);
             let fields = match snapshot.table(database, schema, table) {
-                Some(table) => table.arrow_schema(),
+                Some(table) => Arc::clone(&table.shown_columns().schema),
                 None => match snapshot.relation(database, schema, table) {
-                    Some(relation) => relation.schema().arrow_schema(),
+                    Some(relation) => relation.schema().shown_columns().schema,
                     None => continue,
                 },
             };
             for (at, field) in fields.fields().iter().enumerate() {
-                let kind = match field.data_type() {
-                    DataType::Dictionary(_, value) => value.as_ref().clone(),
-                    kind => kind.clone(),
-                };
+                let kind = parameter_types::of_column(field);
                 columns.insert(format!("\u{0}{at}"), kind.clone());
                 match columns.get(field.name()) {
                     Some(known) if *known != kind => unclear.push(field.name().clone()),
@@ -408,7 +465,8 @@ impl Sql {
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
         let store = StoreState::newest(self.shared(), self.transaction.as_ref());
-        ReadContext::new(store, self.zone.clone(), self.principal.clone())
+        let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -419,12 +477,19 @@ impl Sql {
         &self.shared().options
     }
 
-    fn writing(&self, reading: ReadContext, place: NameScope, running: Running) -> Writing<'_> {
+    fn writing(
+        &self,
+        reading: ReadContext,
+        place: NameScope,
+        running: Running,
+        returning: Option<Returning>,
+    ) -> Writing<'_> {
         Writing {
             queries: &self.queries,
             reading,
             place,
             running,
+            returning,
             writer: Writer {
                 engine: Arc::clone(&self.shared().engine),
                 transaction: self.transaction.clone(),
@@ -432,8 +497,29 @@ impl Sql {
         }
     }
 
+    /// Rows for a table as its defaults and conditions complete them.
+    pub(crate) async fn completed(
+        &self,
+        table: &define::TableName,
+        rows: RecordBatch,
+    ) -> Result<RecordBatch, Error> {
+        let running = self.start(&table.database, &format!("COPY \"{}\"", table.table));
+        running.begin().await?;
+        let place = NameScope {
+            database: table.database.clone(),
+            schema: table.schema.clone(),
+        };
+        let name = TableName::at(None, table.clone());
+        let writing = self.writing(self.reading(), place, running, None);
+        write::completed(writing, &name, rows).await
+    }
+
     fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {
-        Answer::of_rows(rows, writing.running, self.options())
+        let returned = writing.returning.and_then(Returning::into_rows);
+        match returned {
+            Some(rows) => Answer::of_batch(rows, writing.running, self.options()),
+            None => Answer::of_rows(rows, writing.running, self.options()),
+        }
     }
 
     async fn read(
@@ -537,50 +623,6 @@ impl Sql {
     #[doc(hidden)]
     pub fn templates(&self) -> usize {
         self.queries.planner.templates()
-    }
-
-    async fn show(
-        &self,
-        reading: &ReadContext,
-        place: &NameScope,
-        show: Show,
-        running: Running,
-    ) -> Result<Answer, Error> {
-        let options = self.options();
-        describe::check(reading, place, &show)?;
-        if let Some(query) = show.query(place, self.zone.name())? {
-            let statement = statement::parse(&query, Bounds::of(options), &Params::new())?;
-            // Names of the system's schema mean the same everywhere, but a database must be there to look them up in.
-            let mut place = place.clone();
-            if reading.snapshot.schemas(&place.database).is_none() {
-                match reading.snapshot.databases().into_iter().next() {
-                    Some(any) => place.database = any,
-                    None => {
-                        return Ok(Answer::of_batch(describe::no_databases(), running, options));
-                    }
-                }
-            }
-            return match statement {
-                Statement::Query(question) => {
-                    self.read(reading, &place, *question, None, running).await
-                }
-                _ => Err(Error::internal("what shows something is a query")),
-            };
-        }
-        let batch = match show {
-            Show::Columns { table } => {
-                let name = table.table(place)?;
-                reading.allow(Privilege::Read, &name)?;
-                describe::columns(reading, &name).await?
-            }
-            Show::Create { table } => {
-                let name = table.table(place)?;
-                reading.allow(Privilege::Read, &name)?;
-                describe::create(reading, &name)?
-            }
-            _ => return Err(Error::internal("nothing to show")),
-        };
-        Ok(Answer::of_batch(batch, running, options))
     }
 
     async fn change(

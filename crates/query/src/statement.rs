@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
+use crate::tables::pg_catalog::mentions;
 use crate::{Params, SqlOptions};
 use bounds::{check_tables, check_tokens, unsupported};
 use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
@@ -120,8 +121,9 @@ pub(crate) fn parse_tokens(
     if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }
+    let asks_names = mentions(&tokens);
     let mut statement = parse_one(tokens)?;
-    let headings = prepare(&mut statement, bounds, params)?;
+    let headings = prepare(&mut statement, bounds, params, asks_names)?;
     let question = |statement| {
         Statement::Query(Box::new(Question {
             statement,
@@ -168,7 +170,7 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     let words: Vec<String> = session::words(tokens).take(2).collect();
     let first = words.first().map_or("", String::as_str);
     if ![
-        "create", "alter", "drop", "show", "describe", "desc", "kill",
+        "create", "alter", "drop", "comment", "show", "describe", "desc", "kill",
     ]
     .contains(&first)
     {
@@ -181,6 +183,7 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
         "create" => change::create(&mut grammar, sql)?.map(Statement::Change),
         "alter" => change::alter(&mut grammar)?.map(Statement::Change),
         "drop" => change::drop(&mut grammar)?.map(Statement::Change),
+        "comment" => change::comment(&mut grammar)?.map(Statement::Change),
         "show" => match show::show(&mut grammar)? {
             Some(show) => Some(Statement::Show(show)),
             None => return Ok(None),
@@ -206,6 +209,7 @@ fn prepare(
     statement: &mut DfStatement,
     bounds: Bounds,
     params: &Params,
+    asks_names: bool,
 ) -> Result<Headings, Error> {
     let mut inner = statement;
     let mut writes_too = true;
@@ -232,6 +236,9 @@ fn prepare(
     // As the statement was written: values and spellings that take the place of others have no say in names.
     let headings = headings::take(statement);
     params::fill(params, statement.as_mut())?;
+    if asks_names {
+        rewrite::catalogue::rewrite(statement);
+    }
     headings::distinguish(statement);
     rewrite::rewrite(statement)?;
     check_tables(statement, bounds.operators_max)?;

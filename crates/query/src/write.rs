@@ -5,9 +5,11 @@
 //! columns (the engine does), or write in parts: what is more than one batch takes is an error that names the limit.
 
 pub(crate) mod change;
+mod declared;
 mod delete;
 mod insert;
 mod relation;
+mod returning;
 mod rows;
 mod source;
 mod update;
@@ -15,8 +17,11 @@ mod values;
 mod writer;
 mod writing;
 
+pub(crate) use declared::completed;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
+pub(crate) use returning::Returning;
+pub(crate) use source::{table_of, table_of_delete, table_of_insert};
 pub(crate) use update::update;
 pub(crate) use writer::Writer;
 pub(crate) use writing::Writing;

@@ -18,8 +18,9 @@ mod views;
 pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
 pub use error::{DefineError, Object, Part};
 pub use lookup::{
-    INFORMATION_SCHEMA, SYSTEM_SCHEMA, find_column, find_database, find_relation, find_schema,
-    find_table, is_reserved, relations, unknown_column, unknown_database, unknown_table,
+    INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, find_column, find_database, find_relation,
+    find_schema, find_table, is_reserved, relations, unknown_column, unknown_database,
+    unknown_table,
 };
 pub use policies::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,

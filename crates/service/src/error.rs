@@ -5,7 +5,7 @@ mod fault;
 
 use std::{fmt, io};
 
-use nilometer_engine::{Error as EngineError, RowWait};
+use nilometer_engine::{Error as EngineError, Offence, RowWait};
 
 use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
@@ -304,6 +304,14 @@ impl Error {
     pub fn position(&self) -> Option<Position> {
         match self {
             Self::Statement { position, .. } => *position,
+            _ => None,
+        }
+    }
+
+    /// What a constraint that refused a row is about, if one did.
+    pub fn offence(&self) -> Option<Offence<'_>> {
+        match self {
+            Self::Engine(error) => error.offence(),
             _ => None,
         }
     }

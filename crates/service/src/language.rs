@@ -7,6 +7,7 @@ pub(crate) mod params;
 pub(crate) mod sets;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
+use crate::define::TableName;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::limits::statements::Statements;
@@ -68,8 +70,21 @@ pub struct Session {
     pub zone: Option<String>,
     /// A statement ends soon after this is cancelled.
     pub cancelled: CancellationToken,
+    /// What its client's connection is, for statements that ask; `None` = each statement has a connection of its own.
+    pub client: Option<Arc<Client>>,
     /// What statements are part of.
     pub transaction: Option<Arc<Transaction>>,
+}
+
+/// A connection that is kept, as statements ask for it (`current_user`, `current_setting('work_mem')`).
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// The name that it gave, whether or not anybody asked for a password.
+    pub user: String,
+    /// The number that it is cancelled by.
+    pub process: i32,
+    /// Settings by their names in lower case.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Session {
@@ -82,6 +97,7 @@ impl Session {
             is_read_only: false,
             zone: None,
             cancelled: CancellationToken::new(),
+            client: None,
             transaction: None,
         }
     }
@@ -170,6 +186,16 @@ pub trait Language: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Description, Error>> {
         let name = self.name();
         Box::pin(async move { Err(Error::Undescribed { name }) })
+    }
+    /// Rows that somebody streams into a table that is there, with the defaults of the columns that they leave out, once
+    /// they meet the conditions of the table: where those are expressions, a language evaluates them.
+    fn complete<'a>(
+        &'a self,
+        _table: &'a TableName,
+        rows: RecordBatch,
+        _session: &'a Session,
+    ) -> BoxFuture<'a, Result<RecordBatch, Error>> {
+        Box::pin(async move { Ok(rows) })
     }
     /// Takes a text of several statements with the values of its parameters: what is wrong with the text, or missing among
     /// the values, is told before the first of them runs.

@@ -42,8 +42,8 @@ pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, 
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{
-    Charged, Description, Due, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Runs,
-    Session, SessionChange,
+    Charged, Client, Description, Due, Language, LanguageContext, Outcome, Prepared, RowStream,
+    Rows, Runs, Session, SessionChange,
 };
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};

@@ -57,6 +57,8 @@ pub struct RowTarget {
     /// What becomes tags of a table or of columns that are not there yet; `None` = dictionary-encoded text, and of a new
     /// table what looks like it.
     pub tags: Option<Vec<String>>,
+    /// Whether somebody has evaluated the conditions of the table on the rows.
+    pub has_checked: bool,
     /// Whether columns that are not there are made.
     pub adds_columns: bool,
     /// The table is not there, and nobody has said which of its columns are tags.
@@ -147,6 +149,7 @@ impl Service {
         let check = || Session::check_rows_for_new(self.engine(), table, batch, missing, conflicts);
         let when_missing = when_missing(target.creates, &check);
         let write = |session: &mut Session| {
+            session.have_checked(target.has_checked);
             if target.creates || target.adds_columns {
                 session.make_missing_for(table, batch, missing, conflicts)?;
             }

@@ -78,14 +78,22 @@ pub(crate) struct Violation {
 impl Violation {
     pub(crate) fn range(of: LogicalType, value: impl fmt::Display) -> Self {
         Self {
-            kind: ConstraintKind::OutOfRange,
+            kind: if of.is_time() {
+                ConstraintKind::TimeRange
+            } else {
+                ConstraintKind::OutOfRange
+            },
             reason: format!("{value} is out of range for type {of}"),
         }
     }
 
     pub(crate) fn form(of: LogicalType, value: &str) -> Self {
         Self {
-            kind: ConstraintKind::InvalidText,
+            kind: if of.is_time() {
+                ConstraintKind::InvalidTime
+            } else {
+                ConstraintKind::InvalidText
+            },
             reason: format!("{} is no value of type {of}", shown(value)),
         }
     }
@@ -177,6 +185,14 @@ impl LogicalType {
     /// Whether it is one of the types of integers, which tags may have.
     pub fn is_integer(self) -> bool {
         self.integers().is_some()
+    }
+
+    /// Whether it is one of days, times or lengths of time.
+    fn is_time(self) -> bool {
+        matches!(
+            self,
+            Self::Date | Self::Timestamp | Self::TimestampTz | Self::Time | Self::Interval
+        )
     }
 
     /// The integers that it has.
@@ -366,7 +382,13 @@ impl LogicalType {
 
     /// A value from its text, as it is stored.
     pub(crate) fn read(self, text: &str) -> Result<Stored, Violation> {
-        let wrong = || Violation::form(self, text);
+        let wrong = || {
+            if self.is_time() && text::has_numbers_of_day(text) {
+                Violation::range(self, shown(text))
+            } else {
+                Violation::form(self, text)
+            }
+        };
         let trimmed = text.trim();
         Ok(match self {
             Self::SmallInt | Self::Integer | Self::BigInt => {

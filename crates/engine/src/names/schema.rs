@@ -417,6 +417,17 @@ impl TableSchema {
     pub fn is_tag(&self, position: usize) -> bool {
         matches!(self.source(position), Some(ColumnSource::Tag(_)))
     }
+
+    /// Whether every row has a value of the column at a position of [`Self::arrow_schema`].
+    pub fn is_not_null(&self, position: usize) -> bool {
+        let column = match self.source(position) {
+            Some(ColumnSource::Time) => return true,
+            Some(ColumnSource::Tag(at)) => self.tags.get(at),
+            Some(ColumnSource::Field(at)) => self.fields.get(at),
+            None => None,
+        };
+        column.is_some_and(ColumnDef::is_not_null)
+    }
 }
 
 /// The name, or the first of `name_1`, `name_2` and so on that is free; it is taken from then on.

@@ -55,6 +55,7 @@ pub(crate) enum Refused {
     Key {
         relation: String,
         key: String,
+        constraint: String,
         row: usize,
         values: String,
     },
@@ -77,11 +78,13 @@ impl From<Refused> for Error {
             Refused::Key {
                 relation,
                 key,
+                constraint,
                 row,
                 values,
             } => Self::RelationKey {
                 relation,
                 key,
+                constraint,
                 row,
                 values,
             },
@@ -586,6 +589,7 @@ impl RelationSchema {
         Refused::Key {
             relation: schema.name.clone(),
             key: format!("{what} ({})", names.join(", ")),
+            constraint: schema.key_name(key),
             row: row + 1,
             values: values.join(", "),
         }

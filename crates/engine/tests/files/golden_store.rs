@@ -193,8 +193,8 @@ fn declare(engine: &Arc<Engine>) {
         ("name", Arc::new(StringArray::from(vec!["tea", "ink"]))),
     ];
     let rows = RecordBatch::try_from_iter(arrays).unwrap();
-    let session = Session::new(Arc::clone(engine), "d").unwrap();
-    let mut session = session.having_checked();
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    session.have_checked(true);
     let target = nilometer_engine::ingest::Target::table("sold");
     let replace = nilometer_engine::ingest::OnConflict::Replace;
     session.write_arrow(target, &rows, replace).unwrap();

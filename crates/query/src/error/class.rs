@@ -67,8 +67,14 @@ impl Error {
 }
 
 /// Words of a message and what they tell of a statement that cannot be planned.
-const PLANNED: [(&str, Fault); 16] = [
+const PLANNED: [(&str, Fault); 22] = [
     (super::NO_FUNCTION, Fault::UnknownFunction),
+    ("Aggregate functions are not allowed", Fault::Grouping),
+    ("different number of columns", Fault::Syntax),
+    ("is beyond the times there are", Fault::TimeRange),
+    ("Can't cast value", Fault::NumberRange),
+    ("to value of Boolean type", Fault::InvalidValue),
+    ("non-boolean predicate", Fault::Types),
     ("GROUP BY", Fault::Grouping),
     ("mbiguous", Fault::Ambiguous),
     ("table already exists", Fault::TableExists),
@@ -87,7 +93,9 @@ const PLANNED: [(&str, Fault); 16] = [
 ];
 
 /// The same of one that failed while it ran.
-const RUN: [(&str, Fault); 12] = [
+const RUN: [(&str, Fault); 14] = [
+    ("Can't cast value", Fault::NumberRange),
+    ("to value of Boolean type", Fault::InvalidValue),
     ("ivision by zero", Fault::DivisionByZero),
     ("ivide by zero", Fault::DivisionByZero),
     ("more than one row", Fault::ManyRows),

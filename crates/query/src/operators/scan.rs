@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -28,7 +28,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, Snapshot};
+use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, ShownColumns, Snapshot};
 
 use crate::limits::scope;
 
@@ -47,9 +47,37 @@ pub(crate) struct SeriesScan {
     limit: Option<usize>,
     /// Table and pruning, for EXPLAIN.
     shown: String,
+    /// How columns are shown that are not shown as they leave the engine.
+    shown_as: Option<ShownAs>,
+    /// As it is shown.
+    schema: SchemaRef,
     properties: Arc<PlanProperties>,
     run: Mutex<Run>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// How columns of a scan are shown whose table has declarations.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownAs {
+    /// What the scan shows.
+    pub(crate) schema: SchemaRef,
+    pub(crate) columns: Arc<ShownColumns>,
+    /// By column of the scan: its position among the shown ones; what is behind them is shown as it is.
+    pub(crate) at: Vec<usize>,
+}
+
+impl ShownAs {
+    fn show(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = batch.columns().iter().zip(&self.at);
+        let arrays = columns.map(|(array, at)| self.columns.show(*at, array));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = Arc::clone(&self.schema);
+        Ok(RecordBatch::try_new_with_options(
+            schema,
+            arrays.collect(),
+            &options,
+        )?)
+    }
 }
 
 /// One execution of the plan: its counter, and which partitions have joined it.
@@ -90,14 +118,19 @@ impl SeriesScan {
         narrowing: Narrowing,
         threads: usize,
         shown: String,
+        shown_as: Option<ShownAs>,
     ) -> Result<Self> {
         let scan = snapshot
             .scan_narrowed(&request, &narrowing)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let partitions = threads_worth(threads, &scan).min(scan.morsels()).max(1);
         let limit = request.limit;
+        let schema = match &shown_as {
+            Some(shown_as) => Arc::clone(&shown_as.schema),
+            None => scan.schema(),
+        };
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(scan.schema()),
+            EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
             Boundedness::Bounded,
@@ -111,6 +144,8 @@ impl SeriesScan {
             threads,
             limit,
             shown,
+            shown_as,
+            schema,
             properties: Arc::new(properties),
             run: Mutex::new(Run::new(partitions)),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -127,6 +162,7 @@ impl SeriesScan {
             narrowing,
             self.threads,
             shown,
+            self.shown_as.clone(),
         )
     }
 
@@ -158,7 +194,7 @@ impl DisplayAs for SeriesScan {
         if kind != DisplayFormatType::TreeRender {
             f.write_str("SeriesScan: ")?;
         }
-        let schema = self.scan.schema();
+        let schema = &self.schema;
         let columns: Vec<&str> = schema
             .fields()
             .iter()
@@ -233,6 +269,8 @@ impl ExecutionPlan for SeriesScan {
             threads: self.threads,
             limit: self.limit,
             shown: self.shown.clone(),
+            shown_as: self.shown_as.clone(),
+            schema: Arc::clone(&self.schema),
             properties: Arc::clone(&self.properties),
             run: Mutex::new(Run::new(self.partitions())),
             metrics: self.metrics.clone(),
@@ -263,7 +301,8 @@ impl ExecutionPlan for SeriesScan {
                 ))
             })?;
         Ok(Box::pin(cooperative(MorselStream {
-            schema: self.scan.schema(),
+            schema: Arc::clone(&self.schema),
+            shown_as: self.shown_as.clone(),
             scan: self.scan.clone(),
             next_morsel,
             reader: None,
@@ -314,7 +353,7 @@ impl ExecutionPlan for SeriesScan {
         if args.partition().is_some() {
             rows /= self.partitions();
         }
-        let statistics = Statistics::new_unknown(&self.scan.schema());
+        let statistics = Statistics::new_unknown(&self.schema);
         Ok(Arc::new(statistics.with_num_rows(Precision::Inexact(rows))))
     }
 }
@@ -322,6 +361,7 @@ impl ExecutionPlan for SeriesScan {
 /// The batches of the morsels that one partition gets hold of.
 struct MorselStream {
     schema: SchemaRef,
+    shown_as: Option<ShownAs>,
     scan: Scan,
     next_morsel: Arc<AtomicUsize>,
     reader: Option<MorselReader>,
@@ -372,6 +412,13 @@ impl MorselStream {
                         batch.slice(0, rows)
                     } else {
                         batch
+                    };
+                    let batch = match &self.shown_as {
+                        None => batch,
+                        Some(shown_as) => match shown_as.show(&batch) {
+                            Ok(shown) => shown,
+                            Err(error) => return Some(Err(error)),
+                        },
                     };
                     return Some(Ok(self.first_of(batch)));
                 }

@@ -14,7 +14,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Expr, Like, Operator};
 pub(crate) use field::FieldCondition;
-use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate};
+use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate, TimeKind};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
@@ -240,15 +240,27 @@ enum Operand {
     Time,
     /// The day of the time, in UTC.
     Day,
+    /// The time, counted in units of so many nanoseconds.
+    Units(i64),
     Tag(usize),
+    /// A tag of integers.
+    Integer(usize),
 }
 
 fn operand(expr: &Expr, table: &TableSchema) -> Option<Operand> {
     match expr {
         Expr::Column(Column { name, .. }) => {
-            let position = table.arrow_schema().index_of(name).ok()?;
+            let position = table.shown_columns().named(name)?;
             match table.source(position)? {
-                ColumnSource::Time => Some(Operand::Time),
+                ColumnSource::Time => match table.time().1 {
+                    TimeKind::TimestampTz | TimeKind::Timestamp => Some(Operand::Time),
+                    // Every time is the first of its day.
+                    TimeKind::Date => Some(Operand::Day),
+                    TimeKind::Integer { unit_ns } => Some(Operand::Units(unit_ns)),
+                },
+                ColumnSource::Tag(at) if table.tags.get(at)?.of().is_some() => {
+                    Some(Operand::Integer(position))
+                }
                 ColumnSource::Tag(_) => Some(Operand::Tag(position)),
                 ColumnSource::Field(_) => None,
             }
@@ -303,6 +315,10 @@ fn instants(expr: &Expr, operand: &Operand) -> Option<(i128, i128)> {
             let start = i128::from(*day) * DAY_NS;
             return Some((start, start + DAY_NS - 1));
         }
+        (Operand::Units(unit_ns), ScalarValue::Int64(Some(value))) => {
+            let instant = i128::from(*value) * i128::from(*unit_ns);
+            return Some((instant, instant));
+        }
         (Operand::Time, ScalarValue::TimestampSecond(Some(value), _)) => (*value, 1_000_000_000),
         (Operand::Time, ScalarValue::TimestampMillisecond(Some(value), _)) => (*value, 1_000_000),
         (Operand::Time, ScalarValue::TimestampMicrosecond(Some(value), _)) => (*value, 1_000),
@@ -351,7 +367,8 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
         None => (operand(right, table)?, op.swap()?, left),
     };
     match column {
-        Operand::Time | Operand::Day => {
+        Operand::Integer(position) => integer_tag(position, op, literal),
+        Operand::Time | Operand::Day | Operand::Units(_) => {
             let (first, last) = instants(literal, &column)?;
             Some(exact_time(match op {
                 Operator::Eq => clamped(first, last),
@@ -384,6 +401,45 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
             }
         }
     }
+}
+
+/// Series by the number that their tag is. An absent tag is NULL, and in no range.
+fn integer_tag(column: usize, op: Operator, literal: &Expr) -> Found {
+    let Expr::Literal(ScalarValue::Int64(Some(value)), _) = literal else {
+        return None;
+    };
+    let value = *value;
+    let below = value.checked_sub(1).map(|last| i64::MIN..=last);
+    let above = value.checked_add(1).map(|first| first..=i64::MAX);
+    let ranges: Vec<RangeInclusive<i64>> = match op {
+        // An integer has one form as a tag.
+        Operator::Eq => return Some(exact_tag(column, vec![Some(value.to_string())], false)),
+        Operator::NotEq => {
+            return Some(exact_tag(column, vec![Some(value.to_string()), None], true));
+        }
+        Operator::Lt => below.into_iter().collect(),
+        Operator::LtEq => vec![i64::MIN..=value],
+        Operator::Gt => above.into_iter().collect(),
+        Operator::GtEq => vec![value..=i64::MAX],
+        _ => return None,
+    };
+    Some(exact_integers(column, ranges))
+}
+
+fn exact_integers(column: usize, ranges: Vec<RangeInclusive<i64>>) -> (Pushdown, Coverage) {
+    if ranges.is_empty() {
+        return (Pushdown::nothing(), Coverage::Exact);
+    }
+    let tags = vec![TagPredicate {
+        column,
+        matches: TagMatch::Integers(ranges),
+        negated: false,
+    }];
+    let pushdown = Pushdown {
+        tags,
+        ..Pushdown::everything()
+    };
+    (pushdown, Coverage::Exact)
 }
 
 /// Series by an expression that their tag matches. The planner filters again: what matches exactly is its to say.
@@ -467,7 +523,16 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             }
             Some(exact_tag(position, values, list.negated))
         }
-        Operand::Time | Operand::Day if !list.negated => {
+        Operand::Integer(position) if !list.negated => {
+            let value = |item: &Expr| match item {
+                Expr::Literal(ScalarValue::Int64(Some(value)), _) => Some(Some(value.to_string())),
+                _ => None,
+            };
+            let values: Option<Vec<Option<String>>> = list.list.iter().map(value).collect();
+            Some(exact_tag(position, values?, false))
+        }
+        Operand::Integer(_) => None,
+        Operand::Time | Operand::Day | Operand::Units(_) if !list.negated => {
             let mut time = RangeInclusive::new(1, 0);
             for item in &list.list {
                 let (start, end) = instants(item, &column)?;
@@ -484,7 +549,7 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             };
             Some((pushdown, coverage))
         }
-        Operand::Time | Operand::Day => None,
+        Operand::Time | Operand::Day | Operand::Units(_) => None,
     }
 }
 
@@ -499,9 +564,15 @@ fn constant(scalar: &ScalarValue) -> Found {
 
 fn is_null(expr: &Expr, negated: bool, table: &TableSchema) -> Found {
     match operand(expr, table)? {
-        Operand::Tag(position) => Some(exact_tag(position, vec![None], negated)),
+        Operand::Tag(position) | Operand::Integer(position) => {
+            Some(exact_tag(position, vec![None], negated))
+        }
         // The time of a point is never NULL.
-        Operand::Time | Operand::Day if negated => Some((Pushdown::everything(), Coverage::Exact)),
-        Operand::Time | Operand::Day => Some((Pushdown::nothing(), Coverage::Exact)),
+        Operand::Time | Operand::Day | Operand::Units(_) if negated => {
+            Some((Pushdown::everything(), Coverage::Exact))
+        }
+        Operand::Time | Operand::Day | Operand::Units(_) => {
+            Some((Pushdown::nothing(), Coverage::Exact))
+        }
     }
 }

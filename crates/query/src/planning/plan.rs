@@ -9,7 +9,7 @@ use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use nilometer_service::Privilege;
-use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
 
 use crate::error::{Error, NO_FUNCTION, Position};
 use crate::planning::bounds::bound_tables;
@@ -20,6 +20,7 @@ use crate::semantics::zone::Zone;
 use crate::statement::name::{NameScope, TableName, position};
 use crate::tables::catalogue::{EXCLUDED, ReadContext};
 use crate::tables::names;
+use crate::tables::pg_catalog;
 use crate::tables::relation;
 use crate::tables::system;
 
@@ -224,7 +225,10 @@ fn missing(
     if let Err(missing) = names::find_database(snapshot, &name.database, position) {
         return Some(missing);
     }
-    if name.schema == INFORMATION_SCHEMA {
+    if pg_catalog::is_catalogue(&name.schema) {
+        return pg_catalog::unknown_table(&name);
+    }
+    if pg_catalog::has(PG_CATALOG, &name.table) {
         return None;
     }
     if name.schema == SYSTEM_SCHEMA {

@@ -5,6 +5,7 @@
 //! (`values`). Does not: join anything by itself but the rows of an aggregate; the planner joins what is left.
 
 mod lateral;
+mod only;
 mod values;
 
 use datafusion::common::config::ConfigOptions;

@@ -64,7 +64,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 fn config(options: &SqlOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads.max(1))
-        .with_information_schema(true)
+        .with_information_schema(false)
         .with_create_default_catalog_and_schema(false);
     let settings = config.options_mut();
     settings.execution.time_zone = Some("UTC".to_owned());

@@ -107,6 +107,39 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     Ok(None)
 }
 
+/// Reads what follows COMMENT.
+pub(crate) fn comment(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, Error> {
+    if !grammar.word("on") {
+        return Ok(None);
+    }
+    let is_column = grammar.word("column");
+    if !is_column && !grammar.word("table") {
+        return grammar.expected("TABLE or COLUMN");
+    }
+    let path = grammar.path()?;
+    grammar.expect_word("IS")?;
+    let text = if grammar.word("null") {
+        None
+    } else {
+        Some(grammar.text()?)
+    };
+    let (path, column) = if is_column {
+        let Some((table, column)) = path.clone().split_last() else {
+            return Err(refused(
+                "write COMMENT ON COLUMN table.column",
+                path.start(),
+            ));
+        };
+        (table, Some(column))
+    } else {
+        (path, None)
+    };
+    let at = column.as_ref().and_then(|column| column.position);
+    let column = column.map(|column| column.text);
+    let written = WrittenChange::of_path(&path, |path| Change::Comment { path, column, text });
+    Ok(Some(written.and(at)))
+}
+
 /// Reads what follows DROP.
 pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, Error> {
     let change = if grammar.word("database") {
@@ -240,8 +273,17 @@ fn alter_table(
             message,
             position: at,
         })? {
-            Written::Value(to) => TableChange::Type { column, to },
-            Written::Tag | Written::Time => {
+            Written::Value(to) => TableChange::Type {
+                column,
+                to,
+                of: None,
+            },
+            Written::Logical(of) => TableChange::Type {
+                column,
+                to: of.physical(),
+                of: Some(of),
+            },
+            Written::Tag => {
                 return Err(refused(
                     "a column that is there cannot become a tag or a time; add one and write it again",
                     at,

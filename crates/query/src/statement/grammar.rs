@@ -2,8 +2,8 @@
 //!
 //! Does: read one token after the other. Does not: know a statement; see `change.rs` and `show.rs`.
 
-use datafusion::sql::sqlparser::ast::{DataType, Query};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Query};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -19,6 +19,7 @@ pub(super) const ONE_STATEMENT: &str =
 /// Tokens of one statement, read from the front.
 pub(crate) struct Grammar<'a> {
     parser: Parser<'a>,
+    dialect: &'a GenericDialect,
 }
 
 impl<'a> Grammar<'a> {
@@ -26,7 +27,7 @@ impl<'a> Grammar<'a> {
         let parser = Parser::new(dialect)
             .with_recursion_limit(NESTING_MAX)
             .with_tokens_with_locations(tokens);
-        Self { parser }
+        Self { parser, dialect }
     }
 
     /// Whether the next word is this one; then it is taken.
@@ -146,6 +147,18 @@ impl<'a> Grammar<'a> {
         self.parser
             .parse_literal_uint()
             .map_err(|error| place(&error))
+    }
+
+    /// An expression.
+    pub(crate) fn expression(&mut self) -> Result<Expr, Error> {
+        self.parser.parse_expr().map_err(|error| place(&error))
+    }
+
+    /// An expression that something else follows, such as NOT NULL: operators stand in parentheses.
+    pub(crate) fn operand(&mut self) -> Result<Expr, Error> {
+        let precedence = self.dialect.prec_value(Precedence::PlusMinus);
+        let parsed = self.parser.parse_subexpr(precedence.saturating_sub(1));
+        parsed.map_err(|error| place(&error))
     }
 
     pub(crate) fn query(&mut self) -> Result<Box<Query>, Error> {

@@ -70,6 +70,17 @@ pub(crate) struct TableName {
 }
 
 impl Path {
+    /// The path of what the last name is in, and that name; `None` = it is in nothing.
+    pub(crate) fn split_last(self) -> Option<(Self, Name)> {
+        let Self { mut before, last } = self;
+        let owner = before.pop()?;
+        let path = Self {
+            before,
+            last: owner,
+        };
+        Some((path, last))
+    }
+
     /// The path that a name of the statement is.
     pub(crate) fn of(name: &ObjectName) -> Result<Self, Error> {
         let mut names = Vec::new();

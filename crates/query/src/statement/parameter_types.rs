@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     LimitClause, ObjectName, Query, SetExpr, TableObject, Value, ValueWithSpan, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use nilometer_engine::SQL_TYPE;
 use nilometer_service::{Param, Params};
 
 use super::name::Name;
@@ -66,6 +67,21 @@ fn stand_in(kind: &DataType) -> Param {
         },
         DataType::List(of) => Param::List(vec![stand_in(of.data_type())]),
         _ => null_of("text"),
+    }
+}
+
+/// The type of a parameter for values of a column: that of its declaration, where it is another one than what is shown. A
+/// UUID is its 16 bytes.
+pub(crate) fn of_column(field: &Field) -> DataType {
+    match (
+        field.metadata().get(SQL_TYPE).map(String::as_str),
+        field.data_type(),
+    ) {
+        (Some("smallint"), _) => DataType::Int16,
+        (Some("integer"), _) => DataType::Int32,
+        (Some("uuid"), _) => DataType::FixedSizeBinary(16),
+        (_, DataType::Dictionary(_, value)) => value.as_ref().clone(),
+        (_, kind) => kind.clone(),
     }
 }
 

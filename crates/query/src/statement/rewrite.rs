@@ -5,6 +5,7 @@
 
 mod any;
 mod casts;
+pub(super) mod catalogue;
 mod distinct;
 mod exact;
 mod grouping;

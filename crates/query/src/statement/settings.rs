@@ -44,6 +44,8 @@ pub(crate) struct Setting {
 pub(crate) struct TableWish {
     pub(crate) settings: TableSettings,
     pub(crate) tags: Vec<Name>,
+    /// The time column, where it is said.
+    pub(crate) time: Option<Name>,
 }
 
 /// Reads a list between parentheses.
@@ -183,6 +185,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
     let mut wish = TableWish {
         settings: TableSettings::default(),
         tags: Vec::new(),
+        time: None,
     };
     // A hypertable keeps what is written to it, as its users expect; what they say themselves comes after.
     for setting in list {
@@ -190,6 +193,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
             wish.settings.duplicates = Duplicates::Keep;
         }
     }
+    let mut orders = Vec::new();
     for setting in list {
         match setting.name.as_str() {
             "tags" | "tsdb.segmentby" => wish.tags.extend(setting.names()?),
@@ -198,17 +202,11 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                 setting.is_on()?;
             }
             "tsdb.partition_column" => {
-                if !setting.text()?.eq_ignore_ascii_case(TIME_COLUMN) {
-                    return Err(setting.refuse("the time column is called time"));
-                }
+                wish.time = setting.names()?.into_iter().next();
             }
             "tsdb.orderby" => {
                 let order = setting.text()?.to_ascii_lowercase();
-                if !order.starts_with(TIME_COLUMN) || order.contains(',') {
-                    return Err(
-                        setting.refuse("rows are ordered by their tags and time; leave it out")
-                    );
-                }
+                orders.push((setting, order));
             }
             name if OF_TABLE.contains(&name) => of_one(setting)?.apply(&mut wish.settings),
             _ => {
@@ -217,6 +215,12 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                     OF_TABLE.into_iter().chain(OF_NEW_TABLE),
                 ));
             }
+        }
+    }
+    for (setting, order) in orders {
+        let time = wish.time.as_ref().map_or(TIME_COLUMN, |name| &name.text);
+        if !order.starts_with(&time.to_ascii_lowercase()) || order.contains(',') {
+            return Err(setting.refuse("rows are ordered by their tags and time; leave it out"));
         }
     }
     Ok(wish)

@@ -1,20 +1,43 @@
-//! Types of columns as SQL writes them, and the six that are stored.
+//! Types of columns as SQL writes them: the six that are stored, and the logical ones over them.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, Value,
+    CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, TimezoneInfo, Value,
 };
-use nilometer_engine::{ColumnKind, ColumnSource, PhysicalType, TableSchema};
+use nilometer_engine::{
+    ColumnKind, ColumnSource, LogicalType, PhysicalType, RelationSchema, TableSchema, TimeKind,
+};
 
 /// What a type in a definition says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// A time with its zone: the type of the time column.
-    Time,
     /// The word TAG in the place of a type.
     Tag,
-    /// A value.
+    /// A value that is stored as it is written.
     Value(PhysicalType),
+    /// A value of a type over a stored one.
+    Logical(LogicalType),
+}
+
+impl Written {
+    /// The kind of time that a table could have of this type.
+    pub(crate) fn time(self) -> Option<TimeKind> {
+        match self {
+            Self::Logical(LogicalType::TimestampTz) => Some(TimeKind::TimestampTz),
+            Self::Logical(LogicalType::Timestamp) => Some(TimeKind::Timestamp),
+            Self::Logical(LogicalType::Date) => Some(TimeKind::Date),
+            _ => None,
+        }
+    }
+
+    /// How it is stored, and what it is declared as; `None` = the word TAG.
+    pub(crate) fn stored(self) -> Option<(PhysicalType, Option<LogicalType>)> {
+        match self {
+            Self::Tag => None,
+            Self::Value(kind) => Some((kind, None)),
+            Self::Logical(of) => Some((of.physical(), Some(of))),
+        }
+    }
 }
 
 /// The type of the time column.
@@ -41,11 +64,39 @@ pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
 /// What a written type is here, or why it is nothing.
 pub(crate) fn read(written: &DataType) -> Result<Written, String> {
     use DataType as T;
-    let kind = match written {
-        T::Timestamp(None | Some(9), _) => return Ok(Written::Time),
+    use LogicalType as L;
+    let logical = match written {
+        T::SmallInt(None) | T::Int2(None) | T::Int16 => Some(L::SmallInt),
+        T::Int(None) | T::Int4(None) | T::Integer(None) | T::Int32 => Some(L::Integer),
+        T::Real | T::Float4 | T::Float32 => Some(L::Real),
+        T::Numeric(digits) | T::Decimal(digits) | T::Dec(digits) => Some(numeric(*digits)?),
+        T::Varchar(Some(length))
+        | T::CharacterVarying(Some(length))
+        | T::CharVarying(Some(length))
+        | T::Nvarchar(Some(length)) => Some(L::Varchar(letters(*length)?)),
+        T::Char(length) | T::Character(length) => Some(L::Char(length.map_or(Ok(1), letters)?)),
+        T::Uuid => Some(L::Uuid),
+        T::Date => Some(L::Date),
+        T::Timestamp(None | Some(6 | 9), zone) => Some(match zone {
+            TimezoneInfo::Tz | TimezoneInfo::WithTimeZone => L::TimestampTz,
+            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => L::Timestamp,
+        }),
         T::Timestamp(..) => {
             return Err("times are kept in nanoseconds; write TIMESTAMPTZ".to_owned());
         }
+        T::Time(None | Some(6 | 9), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Some(L::Time)
+        }
+        T::Interval { .. } => Some(L::Interval),
+        T::JSON => Some(L::Json),
+        T::JSONB => Some(L::Jsonb),
+        _ => None,
+    };
+    if let Some(of) = logical {
+        of.check().map_err(str::to_owned)?;
+        return Ok(Written::Logical(of));
+    }
+    let kind = match written {
         T::Custom(name, _) if name.to_string().eq_ignore_ascii_case("tag") => {
             return Ok(Written::Tag);
         }
@@ -56,22 +107,9 @@ pub(crate) fn read(written: &DataType) -> Result<Written, String> {
         T::DoublePrecision
         | T::Double(ExactNumberInfo::None)
         | T::Float(ExactNumberInfo::None)
-        | T::Float4
         | T::Float8
-        | T::Float32
-        | T::Float64
-        | T::Real => PhysicalType::F64,
-        T::TinyInt(None)
-        | T::SmallInt(None)
-        | T::Int2(None)
-        | T::Int(None)
-        | T::Int4(None)
-        | T::Int8(None)
-        | T::Int16
-        | T::Int32
-        | T::Int64
-        | T::Integer(None)
-        | T::BigInt(None) => PhysicalType::I64,
+        | T::Float64 => PhysicalType::F64,
+        T::TinyInt(None) | T::Int8(None) | T::Int64 | T::BigInt(None) => PhysicalType::I64,
         T::BigIntUnsigned(None)
         | T::IntUnsigned(None)
         | T::IntegerUnsigned(None)
@@ -92,6 +130,37 @@ pub(crate) fn read(written: &DataType) -> Result<Written, String> {
     Ok(Written::Value(kind))
 }
 
+/// A numeric of these digits.
+fn numeric(digits: ExactNumberInfo) -> Result<LogicalType, String> {
+    let (precision, scale) = match digits {
+        ExactNumberInfo::None => {
+            return Err(
+                "a numeric needs its digits: write numeric(p, s), with p up to 38".to_owned(),
+            );
+        }
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    let of = |precision: u64, scale| {
+        Some(LogicalType::Numeric {
+            precision: u8::try_from(precision).ok()?,
+            scale: u8::try_from(scale).ok()?,
+        })
+    };
+    of(precision, scale).ok_or_else(|| {
+        "numeric(p, s) has 1 to 38 digits, and no more behind the point than there are".to_owned()
+    })
+}
+
+fn letters(length: CharacterLength) -> Result<u32, String> {
+    match length {
+        CharacterLength::IntegerLength { length, .. } => {
+            u32::try_from(length).map_err(|_| "a length is 1 to 10485760 letters".to_owned())
+        }
+        CharacterLength::Max => Err("write TEXT for text of any length".to_owned()),
+    }
+}
+
 fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -99,21 +168,15 @@ fn is_one_of(name: &str, names: &[&str]) -> bool {
 fn refusal(written: &DataType) -> String {
     use DataType as T;
     let remedy = match written {
-        T::Varchar(_) | T::CharacterVarying(_) | T::Char(_) | T::Character(_) | T::String(_) => {
-            "a length is not checked; write TEXT"
-        }
-        T::Numeric(_) | T::Decimal(_) | T::Dec(_) => "numbers are DOUBLE PRECISION or BIGINT",
-        T::Date | T::Time(..) | T::Datetime(_) | T::Interval { .. } => {
-            "the column time is TIMESTAMPTZ; keep other times as BIGINT"
-        }
-        T::JSON | T::JSONB | T::Uuid => "write TEXT",
+        T::Time(..) | T::Datetime(_) => "write TIMESTAMPTZ, TIMESTAMP, DATE or TIME",
+        T::Array(_) => "there are no arrays; write JSONB",
         T::Custom(name, _)
             if is_one_of(&name.to_string(), &["serial", "bigserial", "smallserial"]) =>
         {
             "the store counts nothing up; write BIGINT and give the number with each row"
         }
         _ => {
-            "write DOUBLE PRECISION, BIGINT, BIGINT UNSIGNED, BOOLEAN, TEXT, BYTEA or, for a tag, TEXT TAG"
+            "write DOUBLE PRECISION, REAL, BIGINT, INTEGER, SMALLINT, BIGINT UNSIGNED, NUMERIC(p, s), BOOLEAN, TEXT, VARCHAR(n), BYTEA, UUID, DATE, TIMESTAMPTZ, INTERVAL, JSONB or, for a tag, TEXT TAG"
         }
     };
     format!("the type {written} cannot be stored: {remedy}")
@@ -157,14 +220,44 @@ pub(crate) fn kind_of(table: &TableSchema, position: usize) -> &'static str {
     }
 }
 
-/// The type of a column of a table.
-pub(crate) fn type_of(table: &TableSchema, position: usize) -> &'static str {
-    match table.source(position) {
-        Some(ColumnSource::Time) => "TIMESTAMPTZ",
-        Some(ColumnSource::Field(at)) => match table.fields.get(at).map(|field| field.kind) {
-            Some(ColumnKind::Field(kind)) => name(kind),
-            _ => "TEXT",
-        },
-        _ => "TEXT",
+/// The type of a column of a table, as a definition writes it.
+pub(crate) fn type_of(table: &TableSchema, position: usize) -> String {
+    let (of, kind) = match table.source(position) {
+        Some(ColumnSource::Time) => {
+            return match table.time().1 {
+                TimeKind::TimestampTz => "TIMESTAMPTZ",
+                TimeKind::Timestamp => "TIMESTAMP",
+                TimeKind::Date => "DATE",
+                TimeKind::Integer { .. } => "BIGINT",
+            }
+            .to_owned();
+        }
+        Some(ColumnSource::Tag(at)) => (
+            table.tags.get(at).and_then(|tag| tag.of()),
+            PhysicalType::Text,
+        ),
+        Some(ColumnSource::Field(at)) => {
+            let field = table.fields.get(at);
+            let kind = match field.map(|field| field.kind) {
+                Some(ColumnKind::Field(kind)) => kind,
+                _ => PhysicalType::Text,
+            };
+            (field.and_then(|field| field.of()), kind)
+        }
+        None => (None, PhysicalType::Text),
+    };
+    logical_name(of, kind)
+}
+
+/// The type of a column of a relation, as a definition writes it.
+pub(crate) fn of_relation(relation: &RelationSchema, at: usize) -> String {
+    let kind = relation.columns.get(at).map(|column| column.kind);
+    logical_name(relation.of(at), kind.unwrap_or(PhysicalType::Text))
+}
+
+fn logical_name(of: Option<LogicalType>, kind: PhysicalType) -> String {
+    match of {
+        Some(of) => of.to_string().to_uppercase(),
+        None => name(kind).to_owned(),
     }
 }

@@ -3,18 +3,21 @@
 //! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
 //! what the store says of itself. Does not: hold rows.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use nilometer_engine::Snapshot;
-use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
-use nilometer_service::{Place, Principal, Privilege};
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
+use nilometer_service::{Client, Place, Principal, Privilege};
 
 use crate::Params;
 use crate::error::Error;
@@ -25,13 +28,17 @@ use crate::semantics::times;
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, TableName};
-use crate::statement::{Bounds, Question, Statement, parse};
+use crate::statement::{Bounds, Question, Statement, parse, tokens};
+use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
 use crate::tables::system;
 use crate::tables::table::Table;
 
 /// Views inside views. Each level plans a query.
 const VIEWS_NESTED_MAX: usize = 16;
+
+/// Tables of the standard's schema that list functions and settings of the planner, which knows them.
+const OF_FUNCTIONS: [&str; 3] = ["routines", "parameters", "df_settings"];
 
 /// The name of the rows that an INSERT brings, in its DO UPDATE.
 pub(crate) const EXCLUDED: &str = "excluded";
@@ -45,6 +52,14 @@ pub(crate) struct ReadContext {
     pub(crate) zone: Zone,
     /// Who reads.
     pub(crate) principal: Principal,
+    /// The connection that the statement came by, if it is kept.
+    pub(crate) client: Option<Arc<Client>>,
+    /// Where the asker's names without a schema are looked up.
+    schema: Option<String>,
+    /// Whether the statement calls functions that ask for names or for the session.
+    pub(crate) asks_names: bool,
+    /// The names of the statement's database, once they are asked for.
+    names: Arc<OnceLock<Arc<Catalogue>>>,
     /// Views around what is planned now.
     depth: usize,
     /// A view that is about to be made, and so must not be in its own query.
@@ -72,10 +87,47 @@ impl std::fmt::Debug for ReadContext {
     }
 }
 
+/// For the catalogue of `PostgreSQL`. The names of one database are made once in a statement.
+#[async_trait]
+impl Reading for ReadContext {
+    fn names_of_database(&self, database: &str) -> Arc<Catalogue> {
+        let made = || Arc::new(Catalogue::of(&self.snapshot, database, self.reader()));
+        let first = self.names.get_or_init(made);
+        if first.is_of(database) {
+            Arc::clone(first)
+        } else {
+            made()
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        Reader {
+            principal: self.principal.clone(),
+            client: self.client.clone(),
+            schema: self
+                .schema
+                .clone()
+                .unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+        }
+    }
+
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
+        Self::provider(self, name).await
+    }
+}
+
 impl ReadContext {
     pub(crate) fn new(store: StoreState, zone: Zone, principal: Principal) -> Self {
         Self {
             principal,
+            client: None,
+            schema: None,
+            asks_names: false,
+            names: Arc::default(),
             shared: store.shared,
             snapshot: store.snapshot,
             zone,
@@ -85,6 +137,27 @@ impl ReadContext {
             excluded: None,
             view_error: Arc::default(),
         }
+    }
+
+    /// The same, for a statement of a session.
+    pub(crate) fn of_session(self, client: Option<Arc<Client>>, schema: Option<&str>) -> Self {
+        Self {
+            client,
+            schema: schema.map(str::to_owned),
+            ..self
+        }
+    }
+
+    /// The same, for a statement of these tokens.
+    pub(crate) fn of_tokens(self, tokens: &[TokenWithSpan]) -> Self {
+        Self {
+            asks_names: pg_catalog::mentions(tokens),
+            ..self
+        }
+    }
+
+    fn as_reading(&self) -> Arc<dyn Reading> {
+        Arc::new(self.clone())
     }
 
     /// The store as the statement finds it.
@@ -110,7 +183,10 @@ impl ReadContext {
             schema == SYSTEM_SCHEMA && matches!(table.as_str(), "queries" | "settings");
         let checked = if is_of_others {
             self.principal.check_admin()
-        } else if schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA {
+        } else if pg_catalog::is_catalogue(schema) {
+            // Its rows are those of tables that the asker may read.
+            Ok(())
+        } else if schema == SYSTEM_SCHEMA {
             self.principal.check(privilege, Place::database(database))
         } else {
             let place = Place::table(database, schema, table);
@@ -177,6 +253,12 @@ impl ReadContext {
         let names = &mut session.config_mut().options_mut().catalog;
         names.default_catalog.clone_from(&place.database);
         names.default_schema.clone_from(&place.schema);
+        if self.asks_names {
+            for function in pg_catalog::functions(&self.as_reading(), &place.database) {
+                // A name that is taken is replaced, which cannot fail.
+                let _ = session.register_udf(function);
+            }
+        }
         // The time that now() means in this statement.
         session.mark_start_execution();
         session
@@ -216,6 +298,7 @@ impl ReadContext {
             schema: name.schema.clone(),
         };
         let bounds = Bounds::of(&self.shared.options);
+        let deeper = deeper.of_tokens(&tokens(query, bounds)?);
         match parse(query, bounds, &Params::new())? {
             Statement::Query(question) => {
                 let Question {
@@ -242,6 +325,14 @@ impl ReadContext {
         if name.schema == SYSTEM_SCHEMA {
             return system::table(self.store(), self.principal.clone(), &name.table);
         }
+        if name.schema == INFORMATION_SCHEMA && OF_FUNCTIONS.contains(&name.table.as_str()) {
+            let databases = Arc::new(Databases(self.clone()));
+            let functions = InformationSchemaProvider::new(databases);
+            return functions.table(&name.table).await.ok().flatten();
+        }
+        if pg_catalog::is_catalogue(&name.schema) {
+            return pg_catalog::table(self.as_reading(), &name.database, &name.schema, &name.table);
+        }
         if let Some(rows) = &self.excluded
             && name.table == EXCLUDED
         {
@@ -267,9 +358,14 @@ impl ReadContext {
         if let Some(reader) = relation::find(&self.snapshot, name) {
             return Some(Arc::new(RelationTable::new(reader, name.shown())));
         }
-        let query = define::view(&self.snapshot, &name.database, &name.schema, &name.table)?;
-        let plan = self.expand(name, &query).await?;
-        Some(Arc::new(ViewTable::new(plan, Some(query))))
+        match define::view(&self.snapshot, &name.database, &name.schema, &name.table) {
+            Some(query) => {
+                let plan = self.expand(name, &query).await?;
+                Some(Arc::new(ViewTable::new(plan, Some(query))))
+            }
+            // PostgreSQL looks its catalogue's names up without a schema, too.
+            None => pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table),
+        }
     }
 }
 
@@ -330,11 +426,12 @@ impl CatalogProvider for Database {
             .unwrap_or_default();
         schemas.retain(|schema| schema != SYSTEM_SCHEMA);
         schemas.push(SYSTEM_SCHEMA.to_owned());
+        schemas.push(PG_CATALOG.to_owned());
         schemas
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        if name != SYSTEM_SCHEMA {
+        if name != SYSTEM_SCHEMA && !pg_catalog::is_catalogue(name) {
             self.reading.snapshot.tables(&self.name, name)?;
         }
         Some(Arc::new(Schema {
@@ -369,6 +466,9 @@ impl SchemaProvider for Schema {
         if self.name == SYSTEM_SCHEMA {
             return system::TABLES.map(str::to_owned).to_vec();
         }
+        if pg_catalog::is_catalogue(&self.name) {
+            return pg_catalog::names_of(&self.name);
+        }
         let snapshot = &self.reading.snapshot;
         let mut names = snapshot
             .tables(&self.database, &self.name)
@@ -402,6 +502,9 @@ impl SchemaProvider for Schema {
     fn table_exist(&self, name: &str) -> bool {
         if self.name == SYSTEM_SCHEMA {
             return system::TABLES.contains(&name);
+        }
+        if pg_catalog::is_catalogue(&self.name) {
+            return pg_catalog::has(&self.name, name);
         }
         let snapshot = &self.reading.snapshot;
         snapshot.table(&self.database, &self.name, name).is_some()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use nilometer_engine::{RelationSchema, TableSchema, nearest};
+use nilometer_engine::{Check, ColumnSource, RelationSchema, TIME_COLUMN, TableSchema, nearest};
 use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
 
 use crate::Params;
@@ -66,22 +66,22 @@ pub(crate) async fn columns(reading: &ReadContext, name: &TableName) -> Result<R
     let rows: Vec<[String; 3]>;
     let nullable: Vec<bool>;
     if let Some(table) = table {
-        let arrow = table.arrow_schema();
+        let shown = table.shown_columns();
+        let arrow = &shown.schema;
         let columns = arrow.fields().iter().enumerate();
         rows = columns
             .map(|(at, field)| {
-                let texts = [
-                    field.name().as_str(),
-                    type_of(&table, at),
-                    kind_of(&table, at),
-                ];
-                texts.map(str::to_owned)
+                let position = shown.position(at).unwrap_or(at);
+                [
+                    field.name().clone(),
+                    type_of(&table, position),
+                    kind_of(&table, position).to_owned(),
+                ]
             })
             .collect();
-        nullable = arrow
-            .fields()
-            .iter()
-            .map(|field| field.is_nullable())
+        let at = 0..shown.len();
+        nullable = at
+            .map(|at| !table.is_not_null(shown.position(at).unwrap_or(at)))
             .collect();
     } else {
         let provider = provider(reading, name).await?;
@@ -93,7 +93,10 @@ pub(crate) async fn columns(reading: &ReadContext, name: &TableName) -> Result<R
                     Some(relation) => relation::kind_of(relation.schema(), at),
                     None => "column",
                 };
-                let of = name_of_arrow(field.data_type());
+                let of = match &relation {
+                    Some(relation) => types::of_relation(relation.schema(), at),
+                    None => name_of_arrow(field.data_type()),
+                };
                 [field.name().clone(), of, kind.to_owned()]
             })
             .collect();
@@ -186,21 +189,28 @@ pub(crate) fn create(reading: &ReadContext, name: &TableName) -> Result<RecordBa
 
 fn create_table(shown: &str, table: &TableSchema) -> String {
     let mut text = format!("CREATE TABLE {shown} (\n");
-    let arrow = table.arrow_schema();
-    for (at, field) in arrow.fields().iter().enumerate() {
+    let shown = table.shown_columns();
+    for (at, field) in shown.schema.fields().iter().enumerate() {
         let separator = if at > 0 { ",\n" } else { "" };
-        let rest = match kind_of(table, at) {
-            "time" => " NOT NULL",
-            "tag" => " TAG",
-            _ => "",
+        let position = shown.position(at).unwrap_or(at);
+        let tag = if table.is_tag(position) { " TAG" } else { "" };
+        let not_null = if table.is_not_null(position) {
+            " NOT NULL"
+        } else {
+            ""
         };
+        let default = default_of(table, position);
+        let default = default.map_or_else(String::new, |default| format!(" DEFAULT {default}"));
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "{separator}  {} {}{rest}",
+            "{separator}  {} {}{tag}{not_null}{default}",
             quoted(field.name()),
-            type_of(table, at)
+            type_of(table, position)
         );
+    }
+    for check in table.declared.iter().flat_map(|it| &it.checks) {
+        let _ = write!(text, ",\n  {}", check_text(check));
     }
     text.push_str("\n) WITH (");
     for (at, (name, value)) in settings(table).into_iter().enumerate() {
@@ -209,6 +219,24 @@ fn create_table(shown: &str, table: &TableSchema) -> String {
     }
     text.push(')');
     text
+}
+
+fn check_text(check: &Check) -> String {
+    format!(
+        "CONSTRAINT {} CHECK ({})",
+        quoted(&check.name),
+        check.expression
+    )
+}
+
+/// The default of a column, as SQL.
+pub(crate) fn default_of(table: &TableSchema, position: usize) -> Option<&str> {
+    let declared = match table.source(position)? {
+        ColumnSource::Time => &table.declared.as_ref()?.time.as_ref()?.column,
+        ColumnSource::Tag(at) => table.tags.get(at)?.declared.as_ref()?,
+        ColumnSource::Field(at) => table.fields.get(at)?.declared.as_ref()?,
+    };
+    declared.default.as_deref()
 }
 
 fn create_relation(shown: &str, relation: &RelationSchema) -> String {
@@ -220,8 +248,11 @@ fn create_relation(shown: &str, relation: &RelationSchema) -> String {
         } else {
             " NOT NULL"
         };
-        let kind = types::name(column.kind);
-        parts.push(format!("  {} {kind}{rest}", quoted(&column.name)));
+        let kind = types::of_relation(relation, at);
+        let declared = relation.declared_column(at);
+        let default = declared.and_then(|it| it.default.as_ref());
+        let default = default.map_or_else(String::new, |default| format!(" DEFAULT {default}"));
+        parts.push(format!("  {} {kind}{rest}{default}", quoted(&column.name)));
     }
     let names = |key: &[u32]| {
         let columns = key
@@ -234,6 +265,12 @@ fn create_relation(shown: &str, relation: &RelationSchema) -> String {
     for unique in &relation.unique {
         parts.push(format!("  UNIQUE ({})", names(unique)));
     }
+    let declared = relation.declared.iter();
+    parts.extend(
+        declared
+            .flat_map(|it| &it.table.checks)
+            .map(|check| format!("  {}", check_text(check))),
+    );
     format!("CREATE TABLE {shown} (\n{}\n)", parts.join(",\n"))
 }
 
@@ -248,6 +285,9 @@ fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
             duration_text(table.settings.partition_interval_ns),
         ),
     ];
+    if table.time().0 != TIME_COLUMN {
+        all.push(("tsdb.partition_column", quoted(table.time().0)));
+    }
     if let Some(ns) = table.settings.retention_ns {
         all.push(("retention", retention_text(ns)));
     }

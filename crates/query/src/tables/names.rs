@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use nilometer_engine::{Snapshot, TableSchema};
 use nilometer_service::define;
 
 use crate::error::{Error, Position};
 use crate::statement::name::{Name, TableName};
+use crate::tables::relation;
 
 pub(crate) fn find_database(
     snapshot: &Snapshot,
@@ -38,6 +39,15 @@ pub(crate) fn unknown_table(snapshot: &Snapshot, name: &TableName) -> Error {
 pub(crate) fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSchema>, Error> {
     let found = define::find_table(snapshot, &name.name());
     found.map_err(|missing| Error::of_name(missing, name.position))
+}
+
+/// The columns of a table or a relation as they are shown.
+pub(crate) fn shown_schema(snapshot: &Snapshot, name: &TableName) -> Result<SchemaRef, Error> {
+    if let Some(reader) = relation::find(snapshot, name) {
+        return Ok(reader.schema().shown_columns().schema);
+    }
+    let table = find_table(snapshot, name)?;
+    Ok(Arc::clone(&table.shown_columns().schema))
 }
 
 /// The error for a column that is none of these.

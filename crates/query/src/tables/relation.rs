@@ -14,7 +14,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use nilometer_engine::{RelationReader, RelationSchema, Snapshot, Value};
+use nilometer_engine::{RelationReader, RelationSchema, ShownColumns, Snapshot, Value};
 use nilometer_service::define;
 
 use crate::statement::name::TableName;
@@ -39,7 +39,7 @@ pub(crate) fn kind_of(relation: &RelationSchema, position: usize) -> &'static st
 #[derive(Debug)]
 pub(crate) struct RelationTable {
     reader: RelationReader,
-    arrow: SchemaRef,
+    shown: Arc<ShownColumns>,
     /// `database.schema.table`, for EXPLAIN.
     name: String,
 }
@@ -47,7 +47,7 @@ pub(crate) struct RelationTable {
 impl RelationTable {
     pub(crate) fn new(reader: RelationReader, name: String) -> Self {
         Self {
-            arrow: reader.schema().arrow_schema(),
+            shown: Arc::new(reader.schema().shown_columns()),
             reader,
             name,
         }
@@ -97,6 +97,10 @@ fn equality(schema: &RelationSchema, filter: &Expr) -> Option<(usize, Value)> {
     };
     let mut columns = schema.columns.iter();
     let at = columns.position(|known| known.name == column.name)?;
+    // What is stored otherwise than it is shown is compared by the planner.
+    if schema.of(at).is_some_and(|of| !of.is_shown_as_stored()) {
+        return None;
+    }
     let value = match literal {
         ScalarValue::Int64(Some(value)) => Value::from(*value),
         ScalarValue::UInt64(Some(value)) => Value::from(*value),
@@ -112,7 +116,7 @@ fn equality(schema: &RelationSchema, filter: &Expr) -> Option<(usize, Value)> {
 #[async_trait]
 impl TableProvider for RelationTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.arrow)
+        Arc::clone(&self.shown.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -143,11 +147,12 @@ impl TableProvider for RelationTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection
             .cloned()
-            .unwrap_or_else(|| (0..self.arrow.fields().len()).collect());
-        let arrow = Arc::new(self.arrow.project(&columns)?);
+            .unwrap_or_else(|| (0..self.shown.len()).collect());
+        let arrow = Arc::new(self.shown.schema.project(&columns)?);
         let wanted = Wanted {
             reader: self.reader.clone(),
             columns,
+            shown: Arc::clone(&self.shown),
             key: self.key(filters),
         };
         Ok(Arc::new(RelationScan::new(

@@ -72,15 +72,19 @@ pub(crate) fn table(
     name: &str,
 ) -> Option<Arc<dyn TableProvider>> {
     let name = TABLES.into_iter().find(|known| *known == name)?;
-    let schema = match name {
-        "series" => series::schema(),
-        _ => empty(name)?.schema(),
-    };
     Some(Arc::new(SystemTable {
         name,
-        schema,
+        schema: schema(name)?,
         visible: Visible { store, principal },
     }))
+}
+
+/// The columns of a table of the schema.
+pub(crate) fn schema(name: &str) -> Option<SchemaRef> {
+    match name {
+        "series" => Some(series::schema()),
+        _ => Some(empty(name)?.schema()),
+    }
 }
 
 /// The error for a table that the system's schema has not.

@@ -12,12 +12,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 
-use crate::operators::scan::SeriesScan;
+use crate::operators::scan::{SeriesScan, ShownAs};
 use crate::planning::filter::{Coverage, FieldCondition, Pushdown};
 use crate::statement::name::TableName;
 
-/// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
-pub(crate) const ROW_COLUMNS: [&str; 2] = ["_series", "_nth"];
+/// Columns that say which row it is, for statements that change rows: its series, its time as the store has it, and its
+/// place among equals.
+pub(crate) const ROW_COLUMNS: [&str; 3] = ["_series", "_time", "_nth"];
 
 #[derive(Clone)]
 pub(crate) struct Table {
@@ -38,7 +39,7 @@ impl Table {
     ) -> Self {
         Self {
             snapshot,
-            arrow: schema.arrow_schema(),
+            arrow: Arc::clone(&schema.shown_columns().schema),
             schema,
             name,
             threads,
@@ -66,18 +67,42 @@ impl Table {
     /// The same table, with the columns that say which row it is.
     pub(crate) fn with_row_columns(self) -> Self {
         let own = self.arrow.fields().iter().cloned();
-        let more = ROW_COLUMNS.map(|name| Arc::new(Field::new(name, DataType::UInt32, false)));
+        let engine = self.schema.arrow_schema();
+        let time = engine.fields().first().map(|time| time.data_type().clone());
+        let [series, time_name, nth] = ROW_COLUMNS;
+        let more = [
+            Field::new(series, DataType::UInt32, false),
+            Field::new(time_name, time.unwrap_or(DataType::Null), false),
+            Field::new(nth, DataType::UInt32, false),
+        ];
+        let more = more.map(Arc::new);
         let arrow = Arc::new(Schema::new(own.chain(more).collect::<Vec<_>>()));
         Self { arrow, ..self }
     }
 
     /// A column as a scan is asked for it.
     fn position(&self, at: usize) -> usize {
-        match at.checked_sub(self.schema.arrow_schema().fields().len()) {
-            None => at,
+        let columns = self.schema.shown_columns();
+        match at.checked_sub(columns.len()) {
+            None => columns.position(at).unwrap_or(at),
             Some(0) => ScanRequest::SERIES,
+            // The time, as it leaves the engine.
+            Some(1) => 0,
             Some(_) => ScanRequest::NTH,
         }
+    }
+
+    /// How a scan of these columns shows what leaves the engine; `None` = as it is.
+    fn shown_as(&self, projection: &[usize]) -> Result<Option<ShownAs>> {
+        let columns = self.schema.shown_columns();
+        if columns.is_plain() {
+            return Ok(None);
+        }
+        Ok(Some(ShownAs {
+            schema: Arc::new(self.arrow.project(projection)?),
+            columns: Arc::clone(columns),
+            at: projection.to_vec(),
+        }))
     }
 }
 
@@ -132,7 +157,8 @@ impl TableProvider for Table {
                 arrow_schema.project(&projection)?,
             ))));
         }
-        let shown = pushdown.describe(arrow_schema);
+        let shown = pushdown.describe(&self.schema.arrow_schema());
+        let shown_as = self.shown_as(&projection)?;
         let request = ScanRequest {
             table: Arc::clone(&self.schema),
             projection: projection.into_iter().map(|at| self.position(at)).collect(),
@@ -146,7 +172,7 @@ impl TableProvider for Table {
         };
         let shown = format!("table={}, {shown}", self.name.shown());
         let snapshot = Arc::clone(&self.snapshot);
-        let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown)?;
+        let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown, shown_as)?;
         Ok(Arc::new(scan))
     }
 }

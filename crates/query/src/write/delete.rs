@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Delete, FromTable};
-use nilometer_engine::{DeleteRequest, RowKey, TIME_COLUMN, TableSchema};
+use nilometer_engine::{DeleteRequest, RowKey, TableSchema};
 
-use super::rows::row_keys;
-use super::source::{column, item, only_table, select};
-use super::writing::{TRIES_MAX, Writing, is_overtaken};
+use super::rows::{first_of_each, named_as, row_keys, without};
+use super::source::{Sources, column, item, only_table};
+use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::Error;
 use crate::execution::blocking;
 use crate::planning::filter::{Coverage, Pushdown};
@@ -19,12 +19,10 @@ use crate::tables::table::ROW_COLUMNS;
 
 /// Carries out a DELETE. Returns how many rows it found.
 pub(crate) async fn delete(
-    mut writing: Writing<'_>,
+    writing: Writing<'_>,
     delete: Delete,
 ) -> Result<(u64, Writing<'_>), Error> {
     let is_plain = delete.tables.is_empty()
-        && delete.using.is_none()
-        && delete.returning.is_none()
         && delete.output.is_none()
         && delete.order_by.is_empty()
         && delete.limit.is_none();
@@ -37,12 +35,17 @@ pub(crate) async fn delete(
     let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
     let (name, from) = only_table(tables, "DELETE", &writing.place)?;
     writing.allow(&name)?;
+    let sources = Sources::new(from.clone(), delete.using.into_iter().flatten());
     if relation::find(&writing.reading.snapshot, &name).is_some() {
-        return super::relation::delete(writing, name, from, delete.selection).await;
+        return super::relation::delete(writing, name, &sources, delete.selection).await;
     }
     let table = writing.table(&name)?;
-    let time = vec![item(column(TIME_COLUMN), TIME_COLUMN)];
-    let query = select(time, from.clone(), delete.selection.clone())?;
+    if sources.are_several() || writing.returns() {
+        return by_rows_again(writing, &name, &sources, delete.selection).await;
+    }
+    let time = table.time().0;
+    let time = vec![item(column(time), time)];
+    let query = sources.select(time, delete.selection.clone())?;
     let (session, plan) = writing.plan(&writing.reading, query).await?;
     let plan = session.optimize(&plan)?;
     match range(&plan, &table) {
@@ -67,17 +70,25 @@ pub(crate) async fn delete(
             Ok((rows, writing))
         }
         Some(Found::Range(_)) | None => {
-            let mut tries = 0;
-            loop {
-                tries += 1;
-                let (done, back) = by_rows(writing, &name, &from, delete.selection.clone()).await?;
-                match done {
-                    Err(error) if is_overtaken(&error) && tries < TRIES_MAX => {
-                        writing = back.again();
-                    }
-                    done => return Ok((done?, back)),
-                }
-            }
+            by_rows_again(writing, &name, &sources, delete.selection).await
+        }
+    }
+}
+
+/// Finds the rows and deletes these, again where somebody else was faster.
+async fn by_rows_again<'a>(
+    mut writing: Writing<'a>,
+    name: &TableName,
+    sources: &Sources,
+    condition: Option<ast::Expr>,
+) -> Result<(u64, Writing<'a>), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (done, back) = by_rows(writing, name, sources, condition.clone()).await?;
+        match done {
+            Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
+            done => return Ok((done?, back)),
         }
     }
 }
@@ -117,24 +128,47 @@ fn range(plan: &LogicalPlan, table: &TableSchema) -> Option<Found> {
 async fn by_rows<'a>(
     writing: Writing<'a>,
     name: &TableName,
-    from: &ast::TableWithJoins,
+    sources: &Sources,
     condition: Option<ast::Expr>,
 ) -> Result<(Result<u64, Error>, Writing<'a>), Error> {
-    let [series, nth] = ROW_COLUMNS;
-    let columns = [series, TIME_COLUMN, nth].map(|name| item(column(name), name));
-    let query = select(columns.to_vec(), from.clone(), condition)?;
-    let reading: ReadContext = writing.reading.changing(name.clone());
+    let mut columns = ROW_COLUMNS
+        .map(|name| item(sources.column(name), name))
+        .to_vec();
     let table = writing.table(name)?;
+    let arrow = Arc::clone(&table.shown_columns().schema);
+    let returns = writing.returns();
+    if returns {
+        let names = arrow.fields().iter().map(|field| field.name());
+        columns.extend(names.map(|name| item(sources.column(name), name)));
+    }
+    let query = sources.select(columns, condition)?;
+    let reading: ReadContext = writing.reading.changing(name.clone());
     let (session, plan) = writing.plan(&reading, query).await?;
+    let schema = Arc::clone(plan.schema().inner());
     let mut keys: Vec<RowKey> = Vec::new();
     let memory = writing.reserve();
-    let writing = writing
+    let mut kept = Kept::new(writing.reserve());
+    let mut writing = writing
         .run(&session, &plan, |batch| {
             // Twice: they are sorted before they are deleted.
             memory.try_grow(batch.num_rows() * size_of::<RowKey>() * 2)?;
+            if returns {
+                kept.add(&batch)?;
+            }
             row_keys(&batch, &mut keys)
         })
         .await?;
+    let first = first_of_each(&keys);
+    if returns {
+        let (batch, _memory) = kept.together(&schema)?;
+        let rows = without(&batch, ROW_COLUMNS.len(), first.as_ref())?;
+        let rows = named_as(&rows, &arrow)?;
+        writing = writing.returned(&sources.alias(), rows).await?;
+    }
+    if let Some(first) = first {
+        let mut is_first = first.iter();
+        keys.retain(|_| is_first.next().flatten() == Some(true));
+    }
     if keys.is_empty() {
         return Ok((Ok(0), writing));
     }

@@ -9,9 +9,11 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableObject,
 };
 use nilometer_engine::ingest::Target;
-use nilometer_engine::{Duplicates, TIME_COLUMN, TableSchema};
+use nilometer_engine::{Duplicates, TableSchema};
 
+use super::declared::Rules;
 use super::rows::{batch_of, fitted};
+use super::source::table_of_insert;
 use super::values;
 use super::writer::Writer;
 use super::writing::{Kept, Writing};
@@ -28,6 +30,9 @@ pub(crate) async fn insert(
     mut insert: Insert,
 ) -> Result<(u64, Writing<'_>), Error> {
     refuse_extras(&insert)?;
+    let Some((_, alias)) = table_of_insert(&insert) else {
+        return Err(unsupported("INSERT INTO a function", "name a table"));
+    };
     let TableObject::TableName(name) = &insert.table else {
         return Err(unsupported("INSERT INTO a function", "name a table"));
     };
@@ -35,13 +40,25 @@ pub(crate) async fn insert(
     writing.allow(&name)?;
     let found = relation::find(&writing.reading.snapshot, &name);
     if let Some(schema) = found.map(|reader| Arc::clone(reader.schema())) {
-        return Box::pin(super::relation::insert(writing, insert, &name, schema)).await;
+        let names = (&name, &alias);
+        return Box::pin(super::relation::insert(writing, insert, names, schema)).await;
     }
     let table = writing.table(&name)?;
-    let columns = columns(&insert, &table, name.position)?;
+    let rules = Rules::of_table(&table);
+    let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let source = source_of(&mut insert)?;
-    let (batch, memory, mut writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, mut writing) = rules.inserted(writing, batch).await?;
+    if writing.returns() {
+        if on_conflict == OnConflict::Skip {
+            return Err(unsupported(
+                "RETURNING with ON CONFLICT DO NOTHING on a table with a time",
+                "leave one of them out",
+            ));
+        }
+        writing = writing.returned(&alias, rules.shown(&batch)?).await?;
+    }
     writing.release();
     let writer = writing.writer();
     let executor = writing.executor();
@@ -96,13 +113,8 @@ pub(super) fn unsupported(statement: &str, instead: &'static str) -> Error {
 }
 
 fn refuse_extras(insert: &Insert) -> Result<(), Error> {
-    if insert.returning.is_some() || insert.output.is_some() {
-        return Err(unsupported(
-            "INSERT ... RETURNING",
-            "leave it out; there are no columns that the store fills in",
-        ));
-    }
-    let is_other = insert.or.is_some()
+    let is_other = insert.output.is_some()
+        || insert.or.is_some()
         || insert.ignore
         || insert.overwrite
         || insert.replace_into
@@ -122,13 +134,16 @@ fn refuse_extras(insert: &Insert) -> Result<(), Error> {
 fn columns(
     insert: &Insert,
     table: &TableSchema,
+    rules: &Rules,
     position: Option<Position>,
 ) -> Result<Vec<Field>, Error> {
-    let fields = named_columns(insert, &table.arrow_schema())?;
-    if fields.iter().all(|field| field.name() != TIME_COLUMN) {
+    let fields = named_columns(insert, &table.shown_columns().schema)?;
+    let time = table.time().0;
+    if fields.iter().all(|field| field.name() != time) && !rules.has_default(time) {
         return Err(Error::Plan {
-            message: "a row needs its time: add time to the columns, with now() for this moment"
-                .to_owned(),
+            message: format!(
+                "a row needs its time: add {time} to the columns, with now() for this moment"
+            ),
             position,
         });
     }
@@ -206,10 +221,14 @@ fn on_conflict(
 
 fn check_target(target: &[ast::Ident], table: &TableSchema) -> Result<(), Error> {
     let columns: Vec<Name> = target.iter().map(Name::from).collect();
-    let arrow = table.arrow_schema();
-    let fields = arrow.fields().iter().enumerate();
+    let shown = table.shown_columns();
+    let fields = shown.schema.fields().iter().enumerate();
+    let is_key = |at: usize| {
+        let position = shown.position(at);
+        position.is_some_and(|position| position == 0 || table.is_tag(position))
+    };
     let mut wanted: Vec<&str> = fields
-        .filter(|(at, _)| *at == 0 || table.is_tag(*at))
+        .filter(|(at, _)| is_key(*at))
         .map(|(_, field)| field.name().as_str())
         .collect();
     let mut given: Vec<&str> = columns.iter().map(|name| name.text.as_str()).collect();
@@ -251,10 +270,14 @@ fn check_assignments(
         }
         set.push(target.text);
     }
-    let arrow = table.arrow_schema();
-    let fields = arrow.fields().iter().enumerate().skip(1);
+    let shown = table.shown_columns();
+    let fields = shown.schema.fields().iter().enumerate();
+    let is_field = |at: usize| {
+        let position = shown.position(at);
+        position.is_some_and(|position| position > 0 && !table.is_tag(position))
+    };
     let mut fields = fields
-        .filter(|(at, _)| !table.is_tag(*at))
+        .filter(|(at, _)| is_field(*at))
         .map(|(_, field)| field.name());
     let is_written = |name: &String| columns.iter().any(|column| column.name() == name);
     let merges = table.settings.duplicates == Duplicates::Last;
@@ -343,6 +366,7 @@ fn write(
         return Ok(0);
     }
     let mut session = writer.session(&name.database)?;
+    session.have_checked(true);
     let target = Target {
         schema: Some(&name.schema),
         table: &name.table,

@@ -14,8 +14,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot, Value};
 
-use super::rows::{batch_of, fitted};
-use super::source::{column, item, select};
+use super::declared::Rules;
+use super::rows::{batch_of, first_of_each, fitted, named_as, without};
+use super::source::{Sources, item};
 use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
@@ -29,7 +30,7 @@ pub(super) use insert::insert;
 /// An UPDATE of a relation.
 pub(super) struct Update {
     pub(super) name: TableName,
-    pub(super) from: ast::TableWithJoins,
+    pub(super) sources: Sources,
     /// What each column is set to, if it is.
     pub(super) values: Vec<Option<ast::Expr>>,
     pub(super) selection: Option<ast::Expr>,
@@ -58,8 +59,9 @@ type Tried<'a> = (Result<u64, Error>, Writing<'a>);
 
 async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<'a>, Error> {
     let schema = schema_of(&writing, &update.name)?;
-    let columns = changed_columns(&schema, &update.values, column);
-    let query = select(columns, update.from.clone(), update.selection.clone())?;
+    let sources = &update.sources;
+    let columns = changed_columns(&schema, &update.values, |name| sources.column(name));
+    let query = sources.select(columns, update.selection.clone())?;
     let reading = writing.reading.clone();
     let (session, plan) = writing.plan(&reading, query).await?;
     let arrow = Arc::clone(plan.schema().inner());
@@ -67,36 +69,63 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
     let writing = writing
         .run(&session, &plan, |batch| kept.add(&batch))
         .await?;
-    let (batch, memory) = kept.together(&arrow)?;
+    let (mut batch, memory) = kept.together(&arrow)?;
+    // A row that several others match is changed once, as the first of them says.
+    if sources.are_several()
+        && let Some(first) = first_of_each(&key_texts(&schema, &batch)?)
+    {
+        batch = without(&batch, 0, Some(&first))?;
+    }
+    let new = shall_be(&schema, &batch)?;
+    let rules = Rules::of_relation(&schema);
+    let mut writing = rules.checked(writing, &new).await?;
+    if writing.returns() {
+        writing = writing
+            .returned(&sources.alias(), rules.shown(&new)?)
+            .await?;
+    }
     let moves = moves(&schema, &update.values);
-    let changes = changed(&schema, &batch, update.position, moves)?;
+    let changes = changed(&schema, &batch, update.position, moves, &reading.zone)?;
     let rows = batch.num_rows();
     Ok(write(writing, &reading.snapshot, changes, rows, memory).await)
 }
 
 /// Carries out a DELETE. Returns how many rows are gone.
-pub(super) async fn delete(
-    mut writing: Writing<'_>,
+pub(super) async fn delete<'a>(
+    mut writing: Writing<'a>,
     name: TableName,
-    from: ast::TableWithJoins,
+    sources: &Sources,
     selection: Option<ast::Expr>,
-) -> Result<(u64, Writing<'_>), Error> {
+) -> Result<(u64, Writing<'a>), Error> {
     let mut tries = 0;
     loop {
         tries += 1;
         let schema = schema_of(&writing, &name)?;
-        let columns = key_columns(&schema)
-            .map(|name| item(column(name), name))
-            .collect();
-        let query = select(columns, from.clone(), selection.clone())?;
+        let keys_of = key_columns(&schema).map(|name| item(sources.column(name), &old_name(name)));
+        let mut columns: Vec<ast::SelectItem> = keys_of.collect();
+        if writing.returns() {
+            let names = schema.columns.iter().map(|column| column.name.as_str());
+            columns.extend(names.map(|name| item(sources.column(name), name)));
+        }
+        let query = sources.select(columns, selection.clone())?;
         let reading = writing.reading.clone();
         let (session, plan) = writing.plan(&reading, query).await?;
         let arrow = Arc::clone(plan.schema().inner());
         let mut kept = Kept::new(writing.reserve());
-        let back = writing
+        let mut back = writing
             .run(&session, &plan, |batch| kept.add(&batch))
             .await?;
-        let (batch, memory) = kept.together(&arrow)?;
+        let (mut batch, memory) = kept.together(&arrow)?;
+        if sources.are_several()
+            && let Some(first) = first_of_each(&key_texts(&schema, &batch)?)
+        {
+            batch = without(&batch, 0, Some(&first))?;
+        }
+        if back.returns() {
+            let gone = without(&batch, schema.primary_key.len(), None)?;
+            let gone = named_as(&gone, &schema.shown_columns().schema)?;
+            back = back.returned(&sources.alias(), gone).await?;
+        }
         let rows = batch.num_rows();
         let keys = keys(&schema, &batch)?;
         let changes = vec![RelationChange::Delete(schema, keys)];
@@ -159,17 +188,17 @@ fn changed(
     batch: &RecordBatch,
     position: Option<Position>,
     moves: bool,
+    zone: &Zone,
 ) -> Result<Vec<RelationChange>, Error> {
     let old = keys(schema, batch)?;
-    let arrow = schema.arrow_schema();
+    let arrow = schema.shown_columns().schema;
     let new = batch.columns().iter().skip(schema.primary_key.len());
     let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
         .fields()
         .iter()
         .zip(new)
         .map(|(field, array)| {
-            // A relation keeps no times, so that no zone matters.
-            let array = fitted(array, field, position, &Zone::default())?;
+            let array = fitted(array, field, position, zone)?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();
@@ -184,9 +213,17 @@ fn changed(
     })
 }
 
+/// The rows as they shall be, of what [`changed_columns`] has read.
+fn shall_be(schema: &RelationSchema, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    let arrow = schema.shown_columns().schema;
+    let fields = arrow.fields().iter().map(|field| field.as_ref().clone());
+    let new = batch.columns().iter().skip(schema.primary_key.len());
+    batch_of(fields.zip(new.cloned()).collect(), batch.num_rows())
+}
+
 /// The primary keys that a batch has in its first columns, in the key's order.
 fn keys(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, Error> {
-    let arrow: SchemaRef = schema.arrow_schema();
+    let arrow: SchemaRef = schema.shown_columns().schema;
     let columns = key_columns(schema).zip(batch.columns());
     let columns = columns.filter_map(|(name, array)| {
         let field = arrow.field_with_name(name).ok()?.clone();
@@ -199,6 +236,12 @@ fn keys(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>,
         values.collect()
     };
     Ok(rows.into_iter().map(key_of).collect())
+}
+
+/// The primary keys of a batch as texts that are equal for keys that are.
+fn key_texts(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<String>, Error> {
+    let keys = keys(schema, batch)?;
+    Ok(keys.iter().map(|key| insert::key_text(key)).collect())
 }
 
 /// Writes changes of rows that a snapshot has shown.

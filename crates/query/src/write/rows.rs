@@ -1,12 +1,14 @@
 //! Rows as the engine takes them: columns fitted to their table, keys of rows.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType, UInt32Type};
 use arrow::util::display::FormatOptions;
-use nilometer_engine::{RowKey, SeriesId, TIME_COLUMN};
+use nilometer_engine::{RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
 use crate::semantics::times;
@@ -28,7 +30,7 @@ pub(crate) fn fitted(
 ) -> Result<ArrayRef, Error> {
     let wrong = |message: String| Error::Plan { message, position };
     let wanted = field.data_type();
-    let is_time = field.name() == TIME_COLUMN;
+    let is_time = matches!(wanted, DataType::Timestamp(..));
     let is_text = array.data_type().is_string();
     if is_time && array.data_type().is_integer() {
         return Err(wrong(
@@ -36,14 +38,18 @@ pub(crate) fn fitted(
                 .to_owned(),
         ));
     }
-    if is_text && matches!(wanted, DataType::Timestamp(..)) {
+    if is_text && matches!(wanted, DataType::Timestamp(_, None)) {
+        // What the clock shows is what the text says, whatever zone it names; the engine reads it.
+        return Ok(Arc::clone(array));
+    }
+    if is_text && is_time {
         let times = times::of_texts(array, zone)
             .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
         return Ok(Arc::new(times));
     }
     let is_date = matches!(array.data_type(), DataType::Date32 | DataType::Date64);
     let is_of_clock = is_date || matches!(array.data_type(), DataType::Timestamp(_, None));
-    if is_of_clock && !zone.is_utc() && matches!(wanted, DataType::Timestamp(..)) {
+    if is_of_clock && !zone.is_utc() && matches!(wanted, DataType::Timestamp(_, Some(_))) {
         let times = times::of_clocks(array, zone)
             .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
         return Ok(Arc::new(times));
@@ -52,6 +58,8 @@ pub(crate) fn fitted(
         DataType::Timestamp(..) if is_date => {
             DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
         }
+        // A declared type is read from its text by the engine, which says what is wrong with it.
+        _ if field.metadata().contains_key(SQL_TYPE) => return Ok(Arc::clone(array)),
         DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Boolean if is_text => {
             wanted.clone()
         }
@@ -97,6 +105,44 @@ pub(crate) fn row_keys(batch: &RecordBatch, keys: &mut Vec<RowKey>) -> Result<()
         nth: *nth,
     }));
     Ok(())
+}
+
+/// Which rows are the first of their key; `None` = all are.
+pub(crate) fn first_of_each<K: Hash + Eq>(keys: &[K]) -> Option<BooleanArray> {
+    let mut seen = HashSet::with_capacity(keys.len());
+    let first: Vec<bool> = keys.iter().map(|key| seen.insert(key)).collect();
+    (seen.len() < keys.len()).then(|| first.into())
+}
+
+/// A batch without its first columns, and of its rows those that are chosen.
+pub(crate) fn without(
+    batch: &RecordBatch,
+    columns: usize,
+    chosen: Option<&BooleanArray>,
+) -> Result<RecordBatch, Error> {
+    let rest: Vec<usize> = (columns..batch.num_columns()).collect();
+    let rest = batch.project(&rest).map_err(execution)?;
+    match chosen {
+        None => Ok(rest),
+        Some(chosen) => filter_record_batch(&rest, chosen).map_err(execution),
+    }
+}
+
+/// The columns of a batch under names and types that are shown: those of a table, in its order.
+pub(crate) fn named_as(batch: &RecordBatch, shown: &Schema) -> Result<RecordBatch, Error> {
+    let options = CastOptions {
+        safe: false,
+        format_options: FormatOptions::default(),
+    };
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut arrays = Vec::with_capacity(batch.num_columns());
+    for (field, array) in shown.fields().iter().zip(batch.columns()) {
+        arrays.push(cast_with_options(array, field.data_type(), &options).map_err(execution)?);
+        fields.push(field.as_ref().clone().with_nullable(true));
+    }
+    let rows = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &rows)
+        .map_err(|error| Error::internal(error.to_string()))
 }
 
 /// A batch with the texts of its tags in the place of their codes: every batch has the whole dictionary, and each of them

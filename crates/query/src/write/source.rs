@@ -30,10 +30,93 @@ pub(crate) fn only_table(
     Ok((name, table.clone()))
 }
 
-/// `SELECT columns FROM table WHERE condition`, with the places that its parts have in the statement.
+/// The table that an INSERT names, and what it is called in the statement.
+pub(crate) fn table_of_insert(insert: &ast::Insert) -> Option<(ast::ObjectName, ast::Ident)> {
+    let ast::TableObject::TableName(name) = &insert.table else {
+        return None;
+    };
+    let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
+    Some((name.clone(), alias.or_else(|| last_of(name))?))
+}
+
+/// The same of the tables that are changed.
+pub(crate) fn table_of(tables: &[ast::TableWithJoins]) -> Option<(ast::ObjectName, ast::Ident)> {
+    match &tables.first()?.relation {
+        ast::TableFactor::Table { name, alias, .. } => {
+            let alias = alias.as_ref().map(|alias| alias.name.clone());
+            Some((name.clone(), alias.or_else(|| last_of(name))?))
+        }
+        _ => None,
+    }
+}
+
+/// The same of a DELETE.
+pub(crate) fn table_of_delete(delete: &ast::Delete) -> Option<(ast::ObjectName, ast::Ident)> {
+    let (ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables)) =
+        &delete.from;
+    table_of(tables)
+}
+
+fn last_of(name: &ast::ObjectName) -> Option<ast::Ident> {
+    name.0.last()?.as_ident().cloned()
+}
+
+/// What the table that is changed is called in its statement.
+pub(crate) fn alias_of(from: &ast::TableWithJoins) -> ast::Ident {
+    let table = table_of(std::slice::from_ref(from));
+    table.map_or_else(|| ast::Ident::new("excluded"), |(_, alias)| alias)
+}
+
+/// Tables, of which the first is the one that is changed, and how its columns are written: beside others with its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    tables: Vec<ast::TableWithJoins>,
+}
+
+impl Sources {
+    pub(crate) fn new(
+        changed: ast::TableWithJoins,
+        others: impl IntoIterator<Item = ast::TableWithJoins>,
+    ) -> Self {
+        Self {
+            tables: std::iter::once(changed).chain(others).collect(),
+        }
+    }
+
+    /// Whether there are others, so that a row that is changed may be found more than once.
+    pub(crate) fn are_several(&self) -> bool {
+        self.tables.len() > 1
+    }
+
+    /// What the one that is changed is called.
+    pub(crate) fn alias(&self) -> ast::Ident {
+        self.tables
+            .first()
+            .map_or_else(|| ast::Ident::new("excluded"), alias_of)
+    }
+
+    pub(crate) fn column(&self, name: &str) -> ast::Expr {
+        if self.are_several() {
+            let name = ast::Ident::with_quote('"', name);
+            return ast::Expr::CompoundIdentifier(vec![self.alias(), name]);
+        }
+        column(name)
+    }
+
+    /// The query for columns of the rows that a condition finds.
+    pub(crate) fn select(
+        &self,
+        columns: Vec<ast::SelectItem>,
+        condition: Option<ast::Expr>,
+    ) -> Result<ast::Query, Error> {
+        select(columns, self.tables.clone(), condition)
+    }
+}
+
+/// `SELECT columns FROM tables WHERE condition`, with the places that its parts have in the statement.
 pub(crate) fn select(
     columns: Vec<ast::SelectItem>,
-    table: ast::TableWithJoins,
+    tables: Vec<ast::TableWithJoins>,
     condition: Option<ast::Expr>,
 ) -> Result<ast::Query, Error> {
     let parsed = Parser::parse_sql(&GenericDialect {}, "SELECT 1 FROM t");
@@ -42,7 +125,7 @@ pub(crate) fn select(
         && let ast::SetExpr::Select(select) = query.body.as_mut()
     {
         select.projection = columns;
-        select.from = vec![table];
+        select.from = tables;
         select.selection = condition;
         return Ok(*query);
     }

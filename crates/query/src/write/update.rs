@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema};
-use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update};
-use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Update, UpdateTableFromKind,
+};
+use nilometer_engine::{RowKey, TableSchema};
 
-use super::rows::{batch_of, fitted, row_keys};
-use super::source::{column, item, only_table, select};
+use super::declared::Rules;
+use super::rows::{batch_of, first_of_each, fitted, row_keys, without};
+use super::source::{Sources, item, only_table};
 use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
@@ -17,17 +20,12 @@ use crate::tables::names;
 use crate::tables::relation;
 use crate::tables::table::ROW_COLUMNS;
 
-/// The time that a row had, beside the one that it gets.
-const OLD_TIME: &str = "_time";
-
 /// Carries out an UPDATE. Returns how many rows it changed.
 pub(crate) async fn update(
     mut writing: Writing<'_>,
     update: Update,
 ) -> Result<(u64, Writing<'_>), Error> {
-    let is_plain = update.from.is_none()
-        && update.returning.is_none()
-        && update.output.is_none()
+    let is_plain = update.output.is_none()
         && update.or.is_none()
         && update.order_by.is_empty()
         && update.limit.is_none();
@@ -40,11 +38,19 @@ pub(crate) async fn update(
     let tables = std::slice::from_ref(&update.table);
     let (name, from) = only_table(tables, "UPDATE", &writing.place)?;
     writing.allow(&name)?;
+    let others = match update.from {
+        Some(UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) => {
+            tables
+        }
+        None => Vec::new(),
+    };
+    let sources = Sources::new(from, others);
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        let (values, position) = assigned(&reader.schema().arrow_schema(), &update.assignments)?;
+        let (values, position) =
+            assigned(&reader.schema().shown_columns().schema, &update.assignments)?;
         let update = super::relation::Update {
             name,
-            from,
+            sources,
             values,
             selection: update.selection,
             position,
@@ -52,11 +58,11 @@ pub(crate) async fn update(
         return super::relation::update(writing, update).await;
     }
     let table = writing.table(&name)?;
-    let (query, position) = query(&table, &update.assignments, from, update.selection)?;
+    let (query, position) = query(&table, &update.assignments, &sources, update.selection)?;
     let mut tries = 0;
     loop {
         tries += 1;
-        let (done, back) = once(writing, &name, query.clone(), position).await?;
+        let (done, back) = once(writing, &name, (&sources, query.clone()), position).await?;
         match done {
             Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
             done => return Ok((done?, back)),
@@ -68,22 +74,19 @@ pub(crate) async fn update(
 fn query(
     table: &TableSchema,
     assignments: &[Assignment],
-    from: ast::TableWithJoins,
+    sources: &Sources,
     condition: Option<ast::Expr>,
 ) -> Result<(ast::Query, Option<Position>), Error> {
-    let arrow = table.arrow_schema();
-    let (values, first) = assigned(&arrow, assignments)?;
-    let [series, nth] = ROW_COLUMNS;
-    let mut columns = vec![
-        item(column(series), series),
-        item(column(TIME_COLUMN), OLD_TIME),
-        item(column(nth), nth),
-    ];
+    let arrow = &table.shown_columns().schema;
+    let (values, first) = assigned(arrow, assignments)?;
+    let mut columns: Vec<ast::SelectItem> = ROW_COLUMNS
+        .map(|name| item(sources.column(name), name))
+        .to_vec();
     for (field, value) in arrow.fields().iter().zip(values) {
-        let value = value.unwrap_or_else(|| column(field.name()));
+        let value = value.unwrap_or_else(|| sources.column(field.name()));
         columns.push(item(value, field.name()));
     }
-    Ok((select(columns, from, condition)?, first))
+    Ok((sources.select(columns, condition)?, first))
 }
 
 /// What each column is set to, if it is, and where the first of these stands.
@@ -121,7 +124,7 @@ pub(super) fn assigned(arrow: &Schema, assignments: &[Assignment]) -> Result<Ass
 async fn once<'a>(
     writing: Writing<'a>,
     name: &TableName,
-    query: ast::Query,
+    (sources, query): (&Sources, ast::Query),
     position: Option<Position>,
 ) -> Result<(Result<u64, Error>, Writing<'a>), Error> {
     let table = writing.table(name)?;
@@ -138,26 +141,42 @@ async fn once<'a>(
         })
         .await?;
     if keys.is_empty() {
+        let shown = &table.shown_columns().schema;
+        let writing = writing.returned_nothing(&sources.alias(), shown).await?;
         return Ok((Ok(0), writing));
     }
-    let (batch, memory) = kept.together(&schema)?;
-    let arrow = table.arrow_schema();
+    let (mut batch, memory) = kept.together(&schema)?;
+    // A row that several others match is changed once, as the first of them says.
+    if let Some(first) = first_of_each(&keys) {
+        batch = without(&batch, 0, Some(&first))?;
+        let mut is_first = first.iter();
+        keys.retain(|_| is_first.next().flatten() == Some(true));
+    }
+    let arrow = &table.shown_columns().schema;
     let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
         .fields()
         .iter()
-        .zip(batch.columns().iter().skip(ROW_COLUMNS.len() + 1))
+        .zip(batch.columns().iter().skip(ROW_COLUMNS.len()))
         .map(|(field, array)| {
             let array = fitted(array, field, position, &zone)?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();
     let rows = batch_of(columns?, batch.num_rows())?;
+    let rules = Rules::of_table(&table);
+    let mut writing = rules.checked(writing, &rows).await?;
+    if writing.returns() {
+        writing = writing
+            .returned(&sources.alias(), rules.shown(&rows)?)
+            .await?;
+    }
     let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(&executor, move || {
         let mut session = writer.session(&database)?;
+        session.have_checked(true);
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);
         Ok(report.written)

@@ -10,6 +10,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field};
 use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
+use nilometer_engine::SQL_TYPE;
 
 use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
@@ -90,6 +91,11 @@ fn column<'a>(
     field: &Field,
     zone: &Zone,
 ) -> Result<ArrayRef, Error> {
+    if field.metadata().contains_key(SQL_TYPE) && !is_moment(field) {
+        // The engine reads a declared type from its text, exactly.
+        let values = all(literals, field, declared)?;
+        return Ok(Arc::new(values.collect::<StringArray>()));
+    }
     Ok(match field.data_type() {
         DataType::Int64 => Arc::new(all(literals, field, number::<i64>)?.collect::<Int64Array>()),
         DataType::UInt64 => Arc::new(all(literals, field, number::<u64>)?.collect::<UInt64Array>()),
@@ -118,11 +124,26 @@ fn column<'a>(
     })
 }
 
+/// Whether a column has moments, whose texts mean something in the session's time zone.
+fn is_moment(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
+}
+
+/// The text of a literal for a column of a declared type.
+fn declared(literal: &Literal<'_>) -> Option<String> {
+    match literal.value {
+        Value::Boolean(_) | Value::HexStringLiteral(_) => None,
+        _ => text(literal),
+    }
+}
+
 /// Gives texts among values that are not all literals the types of their columns, as they have alone.
 pub(super) fn typed(values: &mut Values, fields: &[Field]) {
     for row in &mut values.rows {
         for (value, field) in row.content.iter_mut().zip(fields) {
+            let is_declared = field.metadata().contains_key(SQL_TYPE) && !is_moment(field);
             let kind = match field.data_type() {
+                _ if is_declared => continue,
                 DataType::Timestamp(..) => timestamp_type(),
                 DataType::Float64 => ast::DataType::DoublePrecision,
                 DataType::Int64 => ast::DataType::BigInt(None),

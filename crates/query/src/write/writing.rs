@@ -15,6 +15,7 @@ use nilometer_engine::{Error as EngineError, TableSchema};
 use nilometer_service::define::is_reserved;
 use nilometer_service::{Executor, Privilege, Running};
 
+use super::returning::Returning;
 use super::rows::{execution, plain};
 use super::writer::Writer;
 use crate::answer::Answer;
@@ -36,6 +37,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) reading: ReadContext,
     pub(crate) place: NameScope,
     pub(crate) running: Running,
+    /// What it answers of its rows; `None` = how many there are.
+    pub(crate) returning: Option<Returning>,
     pub(crate) writer: Writer,
 }
 
@@ -101,6 +104,7 @@ impl Writing<'_> {
             reading,
             place,
             running,
+            returning,
             writer,
         } = self;
         let mut answer = Answer::new(batches, running, &queries.shared.options);
@@ -112,6 +116,7 @@ impl Writing<'_> {
             reading,
             place,
             running: answer.into_running(),
+            returning,
             writer,
         })
     }

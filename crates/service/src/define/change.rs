@@ -3,7 +3,10 @@
 //! Does: hold one change, and say what a path without database or schema means. Does not: look a name up, or carry
 //! anything out (`run.rs` does).
 
-use nilometer_engine::{ColumnKind, Duplicates, NewRelation, PhysicalType, TableSettings};
+use nilometer_engine::{
+    ColumnKind, Declarations, Declared, DeclaredTable, Duplicates, LogicalType, NewRelation,
+    PhysicalType, TableSettings,
+};
 
 use super::error::DefineError;
 use super::policies::PolicySettings;
@@ -88,6 +91,8 @@ pub enum Change {
         columns: Vec<Column>,
         /// Its settings.
         settings: TableSettings,
+        /// What else was declared of it.
+        declared: DeclaredTable,
     },
     /// Makes a relation.
     CreateRelation {
@@ -97,6 +102,8 @@ pub enum Change {
         if_not_exists: bool,
         /// Its columns and keys.
         new: NewRelation,
+        /// What else was declared of it and its columns.
+        declared: Declarations,
     },
     /// Drops a table or relation.
     DropTable {
@@ -113,6 +120,15 @@ pub enum Change {
         if_exists: bool,
         /// What changes.
         change: TableChange,
+    },
+    /// Says something of a table or relation, or of one of its columns.
+    Comment {
+        /// Its name.
+        path: Path,
+        /// The column; `None` = the table itself.
+        column: Option<String>,
+        /// What is said; `None` = nothing any more.
+        text: Option<String>,
     },
     /// Makes a view. The language has checked that its query can be read.
     CreateView {
@@ -162,8 +178,10 @@ pub enum TableChange {
     Type {
         /// Its name.
         column: String,
-        /// Its new type.
+        /// The type that it is stored as.
         to: PhysicalType,
+        /// The logical type over that; `None` = the stored one.
+        of: Option<LogicalType>,
     },
     /// Renames the table within its schema.
     Rename {
@@ -181,6 +199,8 @@ pub struct Column {
     pub name: String,
     /// Tag, or field of a type.
     pub kind: ColumnKind,
+    /// What else was declared of it.
+    pub declared: Declared,
 }
 
 /// A setting of a table with its new value.

@@ -57,6 +57,16 @@ pub enum DefineError {
     /// Every table has its time column, and it stays as it is.
     #[error("the column time cannot be changed")]
     TimeColumn,
+    /// A type that does not have every value of the old one, or is stored otherwise.
+    #[error(
+        "the type of \"{column}\" cannot become {to}: rows that are there would not be looked at; add a column of that type and write its values with UPDATE"
+    )]
+    Narrower {
+        /// The column.
+        column: String,
+        /// The type asked for.
+        to: String,
+    },
     /// The name is in more than there is.
     #[error("the name has too many parts; {remedy}")]
     TooManyParts {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::Schema;
-use nilometer_engine::{RelationReader, Snapshot, TIME_COLUMN, TableSchema, nearest};
+use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
@@ -15,10 +15,12 @@ use crate::jobs::schedule::keeps_schedule;
 pub const SYSTEM_SCHEMA: &str = "system";
 /// Its counterpart in the SQL standard. No language can make a schema of this name, so that every store can be asked in SQL.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
+/// The catalogue that clients of PostgreSQL read. No language can make a schema of this name, for the same reason.
+pub const PG_CATALOG: &str = "pg_catalog";
 
 /// Whether nothing can be made or changed in a schema.
 pub fn is_reserved(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA
+    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA || schema == PG_CATALOG
 }
 
 /// The error for a database that is not there.
@@ -46,7 +48,7 @@ pub fn find_schema(snapshot: &Snapshot, database: &str, name: &str) -> Result<()
     if schemas.iter().any(|schema| schema == name) {
         return Ok(());
     }
-    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA].map(str::to_owned);
+    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG].map(str::to_owned);
     Err(DefineError::Unknown {
         what: Object::Schema,
         name: format!("{database}.{name}"),
@@ -117,13 +119,13 @@ pub fn relations(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Strin
 
 /// Fails where a table has no such tag or field that can be changed.
 pub fn find_column(table: &TableSchema, name: &str) -> Result<(), DefineError> {
-    if name == TIME_COLUMN {
+    if name == table.time().0 {
         return Err(DefineError::TimeColumn);
     }
     if table.shown(name).is_some() {
         return Ok(());
     }
-    Err(unknown_column(&table.arrow_schema(), name))
+    Err(unknown_column(&table.shown_columns().schema, name))
 }
 
 /// The error for a column that is none of these.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    DEFAULT_SCHEMA, Engine, Error as EngineError, NewColumn, NewRelation, Snapshot, TableSchema,
-    TableSettings, nearest,
+    DEFAULT_SCHEMA, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
+    NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
 use super::change::{Change, Column, Path, TableChange, TableName};
@@ -131,12 +131,27 @@ pub fn run(
             if_not_exists,
             columns,
             settings,
-        } => create_table(engine, place, path, if_not_exists, &columns, settings),
+            declared,
+        } => {
+            let declared = Declarations {
+                table: declared,
+                columns: columns.iter().map(|it| it.declared.clone()).collect(),
+            };
+            create_table(
+                engine,
+                place,
+                path,
+                if_not_exists,
+                &columns,
+                (settings, &declared),
+            )
+        }
         Change::CreateRelation {
             path,
             if_not_exists,
             new,
-        } => create_relation(engine, place, path, if_not_exists, &new),
+            declared,
+        } => create_relation(engine, place, path, if_not_exists, (&new, declared)),
         Change::DropTable { path, if_exists } => drop_table(engine, place, path, if_exists),
         Change::AlterTable {
             path,
@@ -146,6 +161,7 @@ pub fn run(
             Some((name, table)) => alter_table(engine, &name, &table, change),
             None => Ok(()),
         },
+        Change::Comment { path, column, text } => comment(engine, place, path, column, text),
         Change::CreateView {
             path,
             or_replace,
@@ -184,6 +200,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
         | Change::AlterTable { path, .. }
+        | Change::Comment { path, .. }
         | Change::CreateView { path, .. }
         | Change::DropView { path, .. } => (path, false),
     };
@@ -336,13 +353,14 @@ fn create_table(
     path: Path,
     if_not_exists: bool,
     columns: &[Column],
-    settings: TableSettings,
+    (settings, declared): (TableSettings, &Declarations),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     refuse_view(&engine.snapshot(), &name, &name.table)?;
     let columns: Vec<NewColumn<'_>> = columns.iter().map(new_column).collect();
     let (database, schema, table) = (&name.database, &name.schema, &name.table);
-    let is_new = engine.create_table(database, schema, table, &columns, settings)?;
+    let is_new =
+        engine.create_declared_table(database, schema, table, &columns, settings, declared)?;
     Ok(must_be_new(
         is_new || if_not_exists,
         "table",
@@ -356,7 +374,7 @@ fn create_relation(
     place: &Place,
     path: Path,
     if_not_exists: bool,
-    new: &NewRelation,
+    (new, declared): (&NewRelation, Declarations),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     let (database, schema, relation) = (&name.database, &name.schema, &name.table);
@@ -371,7 +389,7 @@ fn create_relation(
     if is_taken && if_not_exists {
         return Ok(());
     }
-    let is_new = engine.create_relation(database, schema, relation, new)?;
+    let is_new = engine.create_declared_relation(database, schema, relation, new, declared)?;
     Ok(must_be_new(
         is_new,
         "relation",
@@ -422,7 +440,9 @@ fn alter_table(
             column,
             if_not_exists,
         } => {
-            let new = engine.add_column(database, schema, of, new_column(&column))?;
+            let declared = &column.declared;
+            let new =
+                engine.add_declared_column(database, schema, of, new_column(&column), declared)?;
             Ok(must_be_new(
                 new || if_not_exists,
                 "column",
@@ -441,9 +461,38 @@ fn alter_table(
             find_column(&column)?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }
-        TableChange::Type { column, to } => {
+        TableChange::Type {
+            column,
+            to,
+            of: logical,
+        } => {
             find_column(&column)?;
-            Ok(engine.change_type(database, schema, of, &column, to)?)
+            let known = table.shown(&column).and_then(|column| column.of());
+            if known == logical && logical.is_some() {
+                return Ok(());
+            }
+            if let Some(logical) = logical
+                && !known.is_some_and(|known| logical.has_all_of(known))
+            {
+                let refused = DefineError::Narrower {
+                    column,
+                    to: logical.to_string(),
+                };
+                return Err(refused.about(Part::Other));
+            }
+            if known.is_some_and(|known| !known.is_plain()) && logical.is_none() {
+                let refused = DefineError::Narrower {
+                    column,
+                    to: "its stored type".to_owned(),
+                };
+                return Err(refused.about(Part::Other));
+            }
+            engine.change_type(database, schema, of, &column, to)?;
+            Ok(
+                engine.declare_column(database, schema, of, &column, |declared| {
+                    declared.of = logical;
+                })?,
+            )
         }
         TableChange::Rename { to } => {
             refuse_view(&engine.snapshot(), name, &to)?;
@@ -456,6 +505,66 @@ fn alter_table(
             }
             Ok(engine.set_table(database, schema, of, settings)?)
         }
+    }
+}
+
+/// Says something of a table, a relation or a column.
+fn comment(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    column: Option<String>,
+    text: Option<String>,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let name = place.table(path)?;
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
+        let relation = reader.schema();
+        let at = column.map(|column| {
+            let mut columns = relation.columns.iter();
+            let at = columns.position(|known| known.name == column);
+            at.ok_or_else(|| {
+                let shown = relation.shown_columns().schema;
+                lookup::unknown_column(&shown, &column).about(Part::Other)
+            })
+        });
+        let at = at.transpose()?;
+        return Ok(
+            engine.declare_relation(database, schema, table, |declared| {
+                match at.map(|at| declared.columns.get_mut(at)) {
+                    Some(Some(column)) => column.comment = text,
+                    Some(None) => {}
+                    None => declared.table.comment = text,
+                }
+            })?,
+        );
+    }
+    let Some((name, found)) = existing_table(engine, name.clone(), false)? else {
+        return Ok(());
+    };
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    match column {
+        Some(column) if column == found.time().0 => {
+            Ok(engine.declare_table(database, schema, table, |declared| {
+                let time = declared.time.get_or_insert_with(|| DeclaredTime {
+                    name: column,
+                    ..DeclaredTime::default()
+                });
+                time.column.comment = text;
+            })?)
+        }
+        Some(column) => {
+            lookup::find_column(&found, &column).map_err(|missing| missing.about(Part::Other))?;
+            Ok(
+                engine.declare_column(database, schema, table, &column, |declared| {
+                    declared.comment = text;
+                })?,
+            )
+        }
+        None => Ok(engine.declare_table(database, schema, table, |declared| {
+            declared.comment = text;
+        })?),
     }
 }
 

@@ -38,6 +38,7 @@ fn create_table(path: Path) -> Change {
     let column = |name: &str, kind| Column {
         name: name.to_owned(),
         kind,
+        declared: Default::default(),
     };
     Change::CreateTable {
         path,
@@ -47,6 +48,7 @@ fn create_table(path: Path) -> Change {
             column("load", ColumnKind::Field(PhysicalType::F64)),
         ],
         settings: TableSettings::default(),
+        declared: Default::default(),
     }
 }
 

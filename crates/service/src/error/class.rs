@@ -70,6 +70,7 @@ impl Class {
             | EngineError::RelationRow { .. }
             | EngineError::TypedColumn { .. }
             | EngineError::TypedRow { .. }
+            | EngineError::Constraint { .. }
             | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => Self::BadRequest,
             EngineError::Limit { .. } => Self::TooLarge,

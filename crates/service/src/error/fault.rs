@@ -3,7 +3,7 @@
 //! Does: name them, and say them of the engine's and of definitions' errors. Does not: know a code of any protocol; a surface
 //! whose clients know codes has one table.
 
-use nilometer_engine::Error as EngineError;
+use nilometer_engine::{ConstraintKind, Error as EngineError};
 
 use crate::define::{DefineError, Object};
 
@@ -67,6 +67,10 @@ pub enum Fault {
     DuplicateKey,
     /// NULL where a value is needed.
     NotNull,
+    /// A row that does not meet a condition of its table.
+    Check,
+    /// A text longer than its type allows.
+    TooLong,
     /// Somebody else changed it meanwhile; the same may succeed when it is tried again.
     Changed,
     /// Somebody else has the row until their transaction ends.
@@ -98,6 +102,16 @@ impl Fault {
                 _ => Self::TableExists,
             },
             EngineError::RelationKey { .. } | EngineError::RowConflict { .. } => Self::DuplicateKey,
+            EngineError::Constraint { kind, .. } => match kind {
+                ConstraintKind::OutOfRange => Self::NumberRange,
+                ConstraintKind::TooLong => Self::TooLong,
+                ConstraintKind::InvalidText => Self::InvalidValue,
+                ConstraintKind::InvalidTime => Self::InvalidTime,
+                ConstraintKind::TimeRange => Self::TimeRange,
+                ConstraintKind::NotNull => Self::NotNull,
+                ConstraintKind::Check => Self::Check,
+                ConstraintKind::Unique => Self::DuplicateKey,
+            },
             EngineError::RelationChanged { .. }
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
@@ -128,7 +142,8 @@ impl Fault {
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
             | DefineError::KeepsOwn { .. }
-            | DefineError::TimeColumn => Self::Definition,
+            | DefineError::TimeColumn
+            | DefineError::Narrower { .. } => Self::Definition,
         }
     }
 }

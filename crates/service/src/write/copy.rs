@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use nilometer_engine::ingest::{OnConflict, SeenKeys, Session as IngestSession, Target};
-use nilometer_engine::{Duplicates, RelationChange, RelationSchema, TIME_COLUMN, Transaction};
+use nilometer_engine::{Declared, Duplicates, RelationChange, RelationSchema, Transaction};
 
 use super::RowTarget;
 use super::sessions::Scope;
@@ -22,6 +22,10 @@ use crate::service::Service;
 pub struct CopyTarget {
     rows: RowTarget,
     columns: SchemaRef,
+    name: TableName,
+    /// Columns that have a default.
+    defaults: Vec<String>,
+    has_checks: bool,
     /// What it is, if it is a relation.
     relation: Option<Arc<RelationSchema>>,
     /// What the rows are part of.
@@ -63,6 +67,7 @@ impl CopyTarget {
             table: table.clone(),
             tags: None,
             adds_columns: false,
+            has_checked: true,
             guesses_tags: false,
             duplicates,
             on_conflict: match duplicates {
@@ -70,15 +75,30 @@ impl CopyTarget {
                 Duplicates::Last | Duplicates::Keep => OnConflict::Replace,
             },
         };
+        let name = TableName {
+            database: database.clone(),
+            schema: schema.clone(),
+            table: table.clone(),
+        };
         if let Some(found) = snapshot.table(database, &schema, table) {
-            let schema = found.arrow_schema();
-            let fields = schema.fields().iter().map(|field| {
-                let field = field.as_ref().clone();
-                let is_time = field.name() == TIME_COLUMN;
-                field.with_nullable(!is_time)
-            });
-            let columns: Vec<Field> = fields.collect();
+            let shown = found.shown_columns();
+            let fields = shown.schema.fields().iter().enumerate();
+            let columns: Vec<Field> = fields
+                .map(|(at, field)| {
+                    let position = shown.position(at).unwrap_or(at);
+                    let never_null = found.is_not_null(position);
+                    field.as_ref().clone().with_nullable(!never_null)
+                })
+                .collect();
+            let declared = found.declared.as_ref();
+            let time = declared.and_then(|it| it.time.as_ref());
+            let time = time.map(|it| (it.name.as_str(), &it.column));
+            let others = found.tags.iter().chain(&found.fields);
+            let others = others.filter_map(|it| Some((it.name.as_str(), it.declared.as_deref()?)));
             return Ok(Self {
+                defaults: defaults_of(time.into_iter().chain(others)),
+                has_checks: declared.is_some_and(|it| !it.checks.is_empty()),
+                name,
                 rows: of(found.settings.duplicates),
                 columns: Arc::new(Schema::new(columns)),
                 relation: None,
@@ -87,18 +107,19 @@ impl CopyTarget {
         }
         if let Some(found) = snapshot.relation(database, &schema, table) {
             let relation = Arc::clone(found.schema());
+            let declared = relation.declared.as_ref();
+            let names = relation.columns.iter().map(|column| column.name.as_str());
+            let said = declared.into_iter().flat_map(|it| &it.columns);
             return Ok(Self {
+                defaults: defaults_of(names.zip(said)),
+                has_checks: declared.is_some_and(|it| !it.table.checks.is_empty()),
+                name,
                 rows: of(Duplicates::default()),
-                columns: relation.arrow_schema(),
+                columns: relation.shown_columns().schema,
                 relation: Some(relation),
                 transaction: session.transaction.clone(),
             });
         }
-        let name = TableName {
-            database: database.clone(),
-            schema,
-            table: table.clone(),
-        };
         Err(refused(unknown_table(&snapshot, &name)))
     }
 
@@ -107,10 +128,32 @@ impl CopyTarget {
         &self.rows.table
     }
 
+    /// The table's name with those of what it is in.
+    pub fn full_name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// Whether a column has a default, so that rows may leave it out.
+    pub fn has_default(&self, column: &str) -> bool {
+        self.defaults.iter().any(|name| name == column)
+    }
+
+    /// Whether rows that fill these columns are to be completed by a language ([`crate::Language::complete`]) before they are stored.
+    pub fn is_completed(&self, fills: impl Fn(&str) -> bool) -> bool {
+        let mut defaults = self.defaults.iter();
+        self.has_checks || defaults.any(|name| !fills(name))
+    }
+
     /// Names and types of its columns, in their order.
     pub fn columns(&self) -> &Schema {
         &self.columns
     }
+}
+
+/// The columns that have a default.
+fn defaults_of<'a>(columns: impl Iterator<Item = (&'a str, &'a Declared)>) -> Vec<String> {
+    let having = columns.filter(|(_, declared)| declared.default.is_some());
+    having.map(|(name, _)| name.to_owned()).collect()
 }
 
 impl Service {
@@ -119,7 +162,7 @@ impl Service {
         Ok(self.engine().check_batch(rows, columns)?)
     }
 
-    /// Stores all rows of a stream, as one batch. Blocks, so it belongs into [`Service::write`].
+    /// Stores all rows of a stream, as one batch, once they are complete ([`CopyTarget::is_completed`]). Blocks, so it belongs into [`Service::write`].
     pub fn copy_in(&self, target: &CopyTarget, batch: &RecordBatch) -> Result<(), Error> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -135,6 +178,7 @@ impl Service {
                 table: &rows.table,
             };
             let mut session = session.within(transaction);
+            session.have_checked(rows.has_checked);
             session.write_arrow(to, batch, rows.on_conflict)?;
             return Ok(());
         }

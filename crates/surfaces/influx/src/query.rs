@@ -79,6 +79,7 @@ async fn answer(
         is_read_only: caller.is_read_only,
         zone: None,
         cancelled: cancelled.clone(),
+        client: None,
         transaction: None,
     };
     let language = http.service().language(LANGUAGE)?;

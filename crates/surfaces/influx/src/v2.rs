@@ -75,6 +75,7 @@ async fn delete_rows(
         is_read_only: false,
         zone: None,
         cancelled: CancellationToken::new(),
+        client: None,
         transaction: None,
     };
     let language = http.service().language("influxql")?;

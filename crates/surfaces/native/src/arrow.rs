@@ -111,6 +111,7 @@ impl ArrowTarget {
                 table,
                 tags,
                 adds_columns,
+                has_checked: false,
                 guesses_tags,
                 duplicates,
                 on_conflict,

@@ -138,6 +138,7 @@ impl Question {
             is_read_only: self.is_read_only,
             zone: self.zone.clone(),
             cancelled,
+            client: None,
             transaction: None,
         }
     }

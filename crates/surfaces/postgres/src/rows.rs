@@ -21,6 +21,7 @@ pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnOf> {
             DataType::Null => Kind::TEXT,
             _ => Kind::of_field(field),
         },
+        modifier: Kind::modifier_of(field),
     });
     columns.collect()
 }
@@ -96,8 +97,11 @@ impl Encoder {
     /// Looks at the columns of a batch.
     pub(crate) fn batch(&self, batch: &RecordBatch) -> Result<Columns, ArrowError> {
         let arrays = batch.columns().iter().zip(&self.columns).zip(&self.formats);
-        let columns = arrays
-            .map(|((array, column), format)| Column::new(array, column.kind, *format, self.zone));
+        let columns = arrays.map(|((array, column), format)| {
+            let letters = column.kind.padded_to(column.modifier);
+            let made = Column::new(array, column.kind, *format, self.zone);
+            made.map(|made| made.padded(letters))
+        });
         columns.collect::<Result<Vec<_>, _>>().map(Columns)
     }
 

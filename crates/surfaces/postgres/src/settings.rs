@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nilometer_service::Client;
+
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 use crate::statement::Mode;
 
@@ -34,7 +36,7 @@ enum Rule {
 }
 
 /// Name, default, rule, and whether clients are told of each change.
-const SETTINGS: [(&str, &str, Rule, bool); 38] = [
+const SETTINGS: [(&str, &str, Rule, bool); 39] = [
     ("application_name", "", Rule::Any, true),
     ("backslash_quote", "safe_encoding", Rule::Any, false),
     ("bytea_output", "hex", Rule::OneOf(&["hex"]), false),
@@ -85,6 +87,7 @@ const SETTINGS: [(&str, &str, Rule, bool); 38] = [
     ("jit", "off", Rule::Any, false),
     ("lock_timeout", "0", Rule::Time, false),
     ("max_identifier_length", "63", Rule::Fixed, false),
+    ("max_index_keys", "32", Rule::Fixed, false),
     ("plan_cache_mode", "auto", Rule::Any, false),
     ("row_security", "on", Rule::Any, false),
     ("search_path", "\"$user\", public", Rule::Any, false),
@@ -269,6 +272,17 @@ impl Settings {
             (told_as(name).to_owned(), value)
         })
         .collect()
+    }
+
+    /// The connection, as statements ask for it.
+    pub(crate) fn client(&self, process: i32, zone: Option<&str>) -> Client {
+        let mut settings: BTreeMap<String, String> = self.all().into_iter().collect();
+        settings.insert("timezone".to_owned(), zone.unwrap_or("UTC").to_owned());
+        Client {
+            user: self.user.clone(),
+            process,
+            settings,
+        }
     }
 
     /// How long a statement may take; `None` = as long as any.

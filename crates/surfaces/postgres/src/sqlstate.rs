@@ -14,6 +14,18 @@ pub(crate) struct Refused {
     /// Where in the data, such as the line of a COPY.
     pub(crate) place: Option<String>,
     pub(crate) hint: Option<&'static str>,
+    /// What a constraint that was offended is about.
+    pub(crate) about: Option<Box<About>>,
+}
+
+/// What a constraint that was offended is about, as clients are told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct About {
+    table: String,
+    pub(crate) column: Option<String>,
+    constraint: Option<String>,
+    /// The row, from 1.
+    pub(crate) row: usize,
 }
 
 pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
@@ -57,6 +69,7 @@ impl Refused {
             position: None,
             place: None,
             hint: None,
+            about: None,
         }
     }
 
@@ -93,13 +106,27 @@ impl Refused {
         add(b'H', self.hint.map(str::to_owned));
         add(b'P', self.position.map(|at| at.to_string()));
         add(b'W', self.place.clone());
+        if let Some(about) = self.about.as_deref() {
+            add(b't', Some(about.table.clone()));
+            add(b'c', about.column.clone());
+            add(b'n', about.constraint.clone());
+        }
         fields
     }
 }
 
 impl From<&Error> for Refused {
     fn from(error: &Error) -> Self {
-        Self::new(code_of(error), error.to_string())
+        let mut refused = Self::new(code_of(error), error.to_string());
+        refused.about = error.offence().map(|offence| {
+            Box::new(About {
+                table: offence.table.to_owned(),
+                column: offence.column.map(str::to_owned),
+                constraint: offence.constraint.map(str::to_owned),
+                row: offence.row,
+            })
+        });
+        refused
     }
 }
 
@@ -172,6 +199,8 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::ManyRows => "21000",
         Fault::DuplicateKey => "23505",
         Fault::NotNull => NOT_NULL,
+        Fault::Check => "23514",
+        Fault::TooLong => "22001",
         Fault::Changed => "40001",
         Fault::Locked => "55P03",
         Fault::Deadlock => "40P01",

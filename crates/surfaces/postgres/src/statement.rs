@@ -55,6 +55,11 @@ pub(crate) enum Statement {
     RollbackTo(String),
     Set(Set),
     Show(String),
+    /// `SELECT set_config('name', 'value', false)`, which answers the value.
+    SetConfig {
+        name: String,
+        value: String,
+    },
     Discard,
     Prepare {
         name: String,
@@ -193,6 +198,7 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
                 Statement::Query
             }
         }
+        "select" => set_config(&mut reader).unwrap_or(Statement::Query),
         "discard" => Statement::Discard,
         "prepare" => prepare(&mut reader)?,
         "execute" => execute(&mut reader)?,
@@ -285,6 +291,26 @@ fn set(reader: &mut Reader<'_>) -> Result<Set, Refused> {
     let value = reader.values()?;
     reader.end()?;
     Ok(Set::To(name, value))
+}
+
+/// The setting that a SELECT of nothing but `set_config` sets; `None` = it is another query.
+fn set_config(reader: &mut Reader<'_>) -> Option<Statement> {
+    if reader.take("pg_catalog") && !reader.symbol('.') {
+        return None;
+    }
+    if !reader.take("set_config") || !reader.symbol('(') {
+        return None;
+    }
+    let name = reader.value().ok()??.to_lowercase();
+    if !reader.symbol(',') {
+        return None;
+    }
+    let value = reader.value().ok()?.unwrap_or_default();
+    let is_whole = reader.symbol(',')
+        && (reader.take("false") || reader.take("true") || reader.take("off"))
+        && reader.symbol(')')
+        && reader.at_end();
+    is_whole.then_some(Statement::SetConfig { name, value })
 }
 
 /// The rest of BEGIN and SET TRANSACTION.

@@ -119,6 +119,14 @@ pub(super) fn date(text: &str) -> Option<i64> {
     i32::try_from(days).ok().map(i64::from)
 }
 
+/// Whether a text begins as a day does, so that it is a day that there is not if it is none.
+pub(super) fn has_numbers_of_day(text: &str) -> bool {
+    let day = text.trim().split(['T', ' ']).next().unwrap_or_default();
+    let parts: Vec<&str> = day.split('-').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    parts.len() == 3 && parts.iter().all(is_number)
+}
+
 pub(super) fn print_date(days: i64) -> Option<String> {
     let days = i64::from(i32::try_from(days).ok()?);
     let (year, month, day) = date_of(days);

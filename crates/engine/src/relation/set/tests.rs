@@ -112,6 +112,7 @@ fn a_refused_batch_leaves_every_version_as_it_was() {
         Err(Refused::Key {
             relation: "r".to_owned(),
             key: "primary key (id)".to_owned(),
+            constraint: "r_pkey".to_owned(),
             row: 2,
             values: "2".to_owned(),
         })

@@ -183,11 +183,9 @@ impl Session {
         self.write_typed(&request, Some(seen))
     }
 
-    /// The same session, of somebody who evaluates the CHECKs of tables before they write.
-    #[must_use]
-    pub fn having_checked(mut self) -> Self {
-        self.has_checked = true;
-        self
+    /// Says whether the CHECKs of tables are evaluated before their rows come here; else a table that has some refuses them.
+    pub fn have_checked(&mut self, has_checked: bool) {
+        self.has_checked = has_checked;
     }
 
     fn write_typed(

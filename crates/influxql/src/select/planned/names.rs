@@ -157,7 +157,12 @@ pub(crate) fn physical(kind: PhysicalType) -> Option<Kind> {
 }
 
 pub(crate) fn field_kind(schema: &TableSchema, name: &str) -> Option<Kind> {
-    match schema.field(name)?.kind {
+    let field = schema.field(name)?;
+    // What is stored of a numeric, a UUID or an interval is not what it means.
+    if field.of().is_some_and(|of| !of.is_plain()) {
+        return None;
+    }
+    match field.kind {
         ColumnKind::Field(kind) => physical(kind),
         ColumnKind::Tag => None,
     }

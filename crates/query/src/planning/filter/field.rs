@@ -218,7 +218,12 @@ fn field<'e>(expr: &'e Expr, table: &TableSchema) -> Option<Field<'e>> {
         }
         _ => return None,
     };
-    let position = table.arrow_schema().index_of(&column.name).ok()?;
+    let columns = table.shown_columns();
+    let shown_at = columns.schema.index_of(&column.name).ok()?;
+    if !columns.is_as_stored(shown_at) {
+        return None;
+    }
+    let position = columns.position(shown_at)?;
     let ColumnSource::Field(at) = table.source(position)? else {
         return None;
     };

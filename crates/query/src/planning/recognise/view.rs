@@ -118,6 +118,8 @@ pub(super) fn table_of(scan: &TableScan) -> Option<Arc<Table>> {
     // What is no provider's is nothing that is read.
     let provider = source_as_provider(&scan.source).ok()?;
     let table = provider.downcast_ref::<Table>();
+    // Series queries answer with what is stored, under its own names.
+    let table = table.filter(|table| table.table_schema().shown_columns().is_plain());
     table.map(|table| Arc::new(table.clone()))
 }
 

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     WindowFrame, WindowFunctionDefinition, lit,
 };
 
-use super::{FOUND, INNER, beside, has_subquery, replaced, selected};
+use super::{FOUND, INNER, beside, has_subquery, only, replaced, selected};
 use crate::semantics::lateral::key;
 
 /// The subquery, if an expression is one that speaks of the outer row.
@@ -57,7 +57,11 @@ pub(super) fn placed(node: LogicalPlan, tables: &mut usize) -> Result<Transforme
                 return Ok(Transformed::no(part));
             };
             let first = first_of(asked)?;
-            let subquery = first.as_ref().unwrap_or(asked);
+            let only = match &first {
+                Some(_) => None,
+                None => only::counted(asked)?,
+            };
+            let subquery = first.as_ref().or(only.as_ref()).unwrap_or(asked);
             if let Some(value) = selected_beside(subquery, input.schema())? {
                 return Ok(Transformed::yes(value));
             }
@@ -69,11 +73,16 @@ pub(super) fn placed(node: LogicalPlan, tables: &mut usize) -> Result<Transforme
                 *tables += 1;
                 input = plan;
                 is_joined = true;
-                return Ok(Transformed::yes(value.clone()));
+                let value = value.clone();
+                return Ok(Transformed::yes(match only {
+                    Some(_) => only::value(value),
+                    None => value,
+                }));
             }
-            Ok(match first {
-                Some(first) => Transformed::yes(Expr::ScalarSubquery(first)),
-                None => Transformed::no(part),
+            Ok(match (first, only) {
+                (Some(first), _) => Transformed::yes(Expr::ScalarSubquery(first)),
+                (None, Some(only)) => Transformed::yes(only::value(Expr::ScalarSubquery(only))),
+                (None, None) => Transformed::no(part),
             })
         })?;
         exprs.push(name.restore(placed.data));

@@ -2,9 +2,14 @@
 //!
 //! Does: read columns and keys, and refuse what would not be checked. Does not: look names up, or make anything.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
-    ColumnKind, Duplicates, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, nearest,
+    Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
+    NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
 };
 use nilometer_service::define::{Change, Column};
 
@@ -22,9 +27,10 @@ struct WrittenColumn {
     of: Written,
     /// Where its type stands.
     type_at: Option<Position>,
+    is_tag: bool,
     is_not_null: bool,
-    /// Where it says so.
-    not_null_at: Option<Position>,
+    /// An expression.
+    default: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +45,16 @@ struct Key {
     kind: KeyKind,
     columns: Vec<Name>,
     at: Option<Position>,
+    name: Option<String>,
+}
+
+/// A condition on rows.
+#[derive(Debug)]
+struct WrittenCheck {
+    /// As it is written; else it is called after the table and the column.
+    name: Option<String>,
+    column: Option<String>,
+    expression: String,
 }
 
 /// What a definition says.
@@ -46,6 +62,7 @@ struct Key {
 struct Body {
     columns: Vec<WrittenColumn>,
     keys: Vec<Key>,
+    checks: Vec<WrittenCheck>,
 }
 
 /// Reads what follows CREATE TABLE.
@@ -74,13 +91,21 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
     } else {
         None
     };
-    let has_time = body
-        .columns
-        .iter()
-        .any(|column| column.name.text == TIME_COLUMN && column.of == Written::Time);
-    if !has_time {
-        let new = relation(body, start)?;
-        if list.is_some() {
+    let has_settings = list.is_some();
+    let is_bare = !has_settings && body.columns.iter().all(|column| !column.is_tag);
+    let wish = settings::of_new_table(&list.unwrap_or_default())?;
+    let time = match &wish.time {
+        Some(name) => Some(time_named(&body, name)?),
+        None => time_of(&body, is_bare),
+    };
+    let Some(time) = time else {
+        if let Some(column) = body.columns.iter().find(|column| column.is_tag) {
+            return Err(refused(TAGS_NEED_A_TIME, column.type_at));
+        }
+        let checks = named_checks(&path.last.text, std::mem::take(&mut body.checks));
+        let (new, mut declared) = relation(body, start)?;
+        declared.table.checks = checks;
+        if has_settings {
             return Err(refused(
                 "a table without a time column has no settings; leave WITH out",
                 with_at,
@@ -91,26 +116,38 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
                 path,
                 if_not_exists,
                 new,
+                declared,
             }
         }));
-    }
-    let mut columns = Vec::new();
-    let mut times = 0;
-    for written in body.columns {
-        let at = written.name.position;
-        match with_time(written)? {
-            Some(column) => columns.push(column),
-            None if times > 0 => return Err(refused("a table has one time", at)),
-            None => times += 1,
+    };
+    let mut columns: Vec<Column> = Vec::new();
+    let table = path.last.text.as_str();
+    let mut declared = DeclaredTable {
+        checks: named_checks(table, std::mem::take(&mut body.checks)),
+        keys: named_keys(&body.keys),
+        ..DeclaredTable::default()
+    };
+    let is_ordered = !is_in_order(&body, time);
+    let mut time_name = TIME_COLUMN.to_owned();
+    for (at, written) in body.columns.into_iter().enumerate() {
+        let position = is_ordered.then(|| u32::try_from(at).unwrap_or(u32::MAX));
+        if at == time {
+            time_name.clone_from(&written.name.text);
+            declared.time = declared_time(written, position);
+            continue;
         }
+        columns.push(with_time(written, position)?);
     }
-    let wish = settings::of_new_table(&list.unwrap_or_default())?;
     for tag in wish.tags {
         make_tag(&mut columns, &tag)?;
     }
     let mut settings = wish.settings;
+    if is_bare && body.keys.is_empty() {
+        // What PostgreSQL's users write keeps every row, as they expect.
+        settings.duplicates = Duplicates::Keep;
+    }
     for key in &body.keys {
-        check_key(&key.columns, &columns)?;
+        check_key(&key.columns, &columns, &time_name)?;
         settings.duplicates = Duplicates::Unique;
     }
     Ok(WrittenChange::of_path(&path, |path| Change::CreateTable {
@@ -118,25 +155,112 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         if_not_exists,
         columns,
         settings,
+        declared,
     }))
+}
+
+const TAGS_NEED_A_TIME: &str =
+    "tags belong to a time: add a column time TIMESTAMPTZ, or write TEXT";
+
+/// The column that is the table's time, by its position: that of the name, or else, of a table without tags and settings,
+/// the first of a type of times. A table whose keys leave it out is a relation.
+fn time_of(body: &Body, is_bare: bool) -> Option<usize> {
+    let of_time = |column: &WrittenColumn| column.of.time().is_some() && !column.is_tag;
+    let mut columns = body.columns.iter();
+    let named = columns.position(|column| column.name.text == TIME_COLUMN && of_time(column));
+    let first = || body.columns.iter().position(of_time);
+    let found = named.or_else(first)?;
+    let name = &body.columns.get(found)?.name.text;
+    let has_time = |key: &Key| key.columns.iter().any(|column| column.text == *name);
+    let is_found_by_others = !body.keys.is_empty() && !body.keys.iter().any(has_time);
+    (!is_bare || !is_found_by_others).then_some(found)
+}
+
+/// The position of the column that a setting names as the time.
+fn time_named(body: &Body, name: &Name) -> Result<usize, Error> {
+    let mut columns = body.columns.iter();
+    match columns.position(|column| column.name.text == name.text) {
+        None => {
+            check_column(&body.columns, name)?;
+            Err(refused("the table has no such column", name.position))
+        }
+        Some(at) => match body.columns.get(at).map(|column| column.of.time()) {
+            Some(Some(_)) => Ok(at),
+            _ => Err(refused(
+                "the time column is TIMESTAMPTZ, TIMESTAMP or DATE",
+                name.position,
+            )),
+        },
+    }
+}
+
+/// Whether columns are written as the store has them: the time, tags, fields. Then nobody has to keep their places.
+fn is_in_order(body: &Body, time: usize) -> bool {
+    let rank = |at: usize, column: &WrittenColumn| {
+        if at == time {
+            0
+        } else {
+            2 - u8::from(column.is_tag)
+        }
+    };
+    let ranks = body.columns.iter().enumerate();
+    ranks.map(|(at, column)| rank(at, column)).is_sorted()
+}
+
+/// What is declared of the time; nothing if it is as it always is.
+fn declared_time(written: WrittenColumn, position: Option<u32>) -> Option<DeclaredTime> {
+    let kind = written.of.time().unwrap_or_default();
+    let time = DeclaredTime {
+        name: written.name.text,
+        kind,
+        column: Declared {
+            default: written.default,
+            position,
+            ..Declared::default()
+        },
+    };
+    let is_usual =
+        time.name == TIME_COLUMN && time.kind == TimeKind::TimestampTz && time.column.is_empty();
+    (!is_usual).then_some(time)
 }
 
 /// Reads what follows ALTER TABLE ... ADD COLUMN; `None` = the time column.
 pub(super) fn added_column(grammar: &mut Grammar<'_>) -> Result<Option<Column>, Error> {
     let mut body = Body::default();
     column(grammar, &mut body)?;
+    if let Some(check) = body.checks.first() {
+        return Err(refused(
+            &format!(
+                "rows that are there would not be looked at, so CHECK ({}) is set when the table is made",
+                check.expression
+            ),
+            None,
+        ));
+    }
     if let Some(key) = body.keys.first() {
         return Err(refused("a key is set when the table is made", key.at));
     }
-    body.columns.pop().map_or(Ok(None), with_time)
+    let Some(written) = body.columns.pop() else {
+        return Ok(None);
+    };
+    if written.name.text == TIME_COLUMN && written.of.time().is_some() {
+        return Ok(None);
+    }
+    if written.is_not_null {
+        return Err(refused(
+            "rows that are there have no value of it, so it cannot be NOT NULL; add it without",
+            written.type_at,
+        ));
+    }
+    with_time(written, None).map(Some)
 }
 
 /// A column, or a key over several.
 fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let at = grammar.position();
+    let mut constraint = None;
     if grammar.word("constraint") {
-        // Its name says nothing that counts here.
-        grammar.name()?;
+        constraint = Some(grammar.name()?.text);
     }
     let key_at = grammar.position();
     let kind = if grammar.words(&["primary", "key"]) {
@@ -144,13 +268,17 @@ fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     } else if grammar.word("unique") {
         KeyKind::Unique
     } else {
-        for word in ["check", "foreign", "exclude", "like", "index"] {
+        if grammar.word("check") {
+            body.checks.push(check(grammar, constraint)?);
+            return Ok(());
+        }
+        for word in ["foreign", "exclude", "like", "index"] {
             if grammar.word(word) {
                 return Err(not_checked(word, at));
             }
         }
         if at != key_at {
-            return grammar.expected("PRIMARY KEY or UNIQUE");
+            return grammar.expected("PRIMARY KEY, UNIQUE or CHECK");
         }
         return column(grammar, body);
     };
@@ -166,13 +294,74 @@ fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         kind,
         columns,
         at: key_at,
+        name: constraint,
     });
     Ok(())
 }
 
+/// What follows CHECK: a condition in parentheses, and the one column that it speaks of, if it is one.
+fn check(grammar: &mut Grammar<'_>, name: Option<String>) -> Result<WrittenCheck, Error> {
+    grammar.expect(&Token::LParen)?;
+    let expression = grammar.expression()?;
+    grammar.expect(&Token::RParen)?;
+    let mut columns = BTreeSet::new();
+    let _ = visit_expressions(&expression, |part| {
+        if let Expr::Identifier(name) = part {
+            columns.insert(Name::from(name).text);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let column = columns.pop_first().filter(|_| columns.is_empty());
+    Ok(WrittenCheck {
+        name,
+        column,
+        expression: expression.to_string(),
+    })
+}
+
+/// The conditions of a table with their names: those that have none are called after the table and their column, as in
+/// PostgreSQL.
+fn named_checks(table: &str, checks: Vec<WrittenCheck>) -> Vec<Check> {
+    let given: Vec<String> = checks.iter().filter_map(|it| it.name.clone()).collect();
+    let mut named: Vec<Check> = Vec::new();
+    for check in checks {
+        let name = check.name.unwrap_or_else(|| {
+            let column = check.column.map_or_else(String::new, |it| format!("_{it}"));
+            let first = format!("{table}{column}_check");
+            let is_taken = |name: &String| {
+                given.contains(name) || named.iter().any(|other| other.name == *name)
+            };
+            let more = (1..).map(|n| format!("{first}{n}"));
+            let mut names = std::iter::once(first.clone()).chain(more);
+            names.find(|name| !is_taken(name)).unwrap_or_default()
+        });
+        named.push(Check {
+            name,
+            expression: check.expression,
+        });
+    }
+    named
+}
+
+/// Names that keys were given, by their numbers: the primary key is 0, the others count from 1.
+fn named_keys(keys: &[Key]) -> Vec<(u32, String)> {
+    let mut unique = 0;
+    let numbered = keys.iter().filter_map(|key| {
+        let number = match key.kind {
+            KeyKind::Primary => 0,
+            KeyKind::Unique => {
+                unique += 1;
+                unique
+            }
+        };
+        Some((number, key.name.clone()?))
+    });
+    numbered.collect()
+}
+
 fn not_checked(word: &str, at: Option<Position>) -> Error {
     let message = format!(
-        "{} is not checked here, so it is refused; what is checked is PRIMARY KEY and UNIQUE",
+        "{} is not checked here, so it is refused; what is checked is PRIMARY KEY, UNIQUE and CHECK",
         word.to_uppercase()
     );
     refused(&message, at)
@@ -182,41 +371,51 @@ fn not_checked(word: &str, at: Option<Position>) -> Error {
 fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let name = grammar.name()?;
     let (written, type_at) = grammar.data_type()?;
-    let mut of = types::read(&written).map_err(|message| Error::Plan {
+    let of = types::read(&written).map_err(|message| Error::Plan {
         message,
         position: type_at,
     })?;
     let mut is_not_null = false;
-    let mut not_null_at = None;
+    let mut is_tag = of == Written::Tag;
+    let mut default = None;
+    let mut constraint = None;
     loop {
         let at = grammar.position();
+        if grammar.word("constraint") {
+            constraint = Some(grammar.name()?.text);
+        }
         if grammar.word("tag") {
-            if of != Written::Value(PhysicalType::Text) && of != Written::Tag {
-                return Err(refused("tags are text; write TEXT TAG", at));
+            let is_integer = matches!(of, Written::Logical(of) if of.is_integer())
+                || of == Written::Value(PhysicalType::I64);
+            if of != Written::Value(PhysicalType::Text) && of != Written::Tag && !is_integer {
+                return Err(refused(
+                    "tags are text or integers; write TEXT TAG or BIGINT TAG",
+                    at,
+                ));
             }
-            of = Written::Tag;
+            is_tag = true;
         } else if grammar.words(&["not", "null"]) {
             is_not_null = true;
-            not_null_at = at;
         } else if grammar.words(&["primary", "key"]) {
             body.keys.push(Key {
                 kind: KeyKind::Primary,
                 columns: vec![name.clone()],
                 at,
+                name: constraint.take(),
             });
         } else if grammar.word("unique") {
             body.keys.push(Key {
                 kind: KeyKind::Unique,
                 columns: vec![name.clone()],
                 at,
+                name: constraint.take(),
             });
+        } else if grammar.word("check") {
+            body.checks.push(check(grammar, constraint.take())?);
         } else if grammar.words(&["default", "null"]) || grammar.word("null") {
             // That is how it is.
         } else if grammar.word("default") {
-            return Err(refused(
-                "there are no defaults; what a row leaves out is NULL",
-                at,
-            ));
+            default = Some(grammar.operand()?.to_string());
         } else {
             refuse_rest(grammar, at)?;
             break;
@@ -226,15 +425,16 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         name,
         of,
         type_at,
+        is_tag,
         is_not_null,
-        not_null_at,
+        default,
     });
     Ok(())
 }
 
 /// What a column may say in other databases, and what would come of it here.
 fn refuse_rest(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<(), Error> {
-    for word in ["check", "references", "collate", "constraint"] {
+    for word in ["references", "collate"] {
         if grammar.word(word) {
             return Err(not_checked(word, at));
         }
@@ -250,53 +450,51 @@ fn refuse_rest(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<(), Er
     Ok(())
 }
 
-/// A column of a table over time; `None` = its time.
-fn with_time(written: WrittenColumn) -> Result<Option<Column>, Error> {
-    let WrittenColumn {
-        name,
-        of,
-        type_at,
-        is_not_null,
-        not_null_at,
-    } = written;
-    check_name(&name, of, type_at)?;
-    if is_not_null && of != Written::Time {
-        return Err(refused(
-            "beside a time only the time is never null; leave NOT NULL out, a missing value is NULL",
-            not_null_at,
-        ));
-    }
-    Ok(match of {
-        Written::Time => None,
-        Written::Tag => Some(Column {
-            name: name.text,
-            kind: ColumnKind::Tag,
-        }),
-        Written::Value(kind) => Some(Column {
-            name: name.text,
-            kind: ColumnKind::Field(kind),
-        }),
+/// A column of a table over time, but for its time.
+fn with_time(written: WrittenColumn, position: Option<u32>) -> Result<Column, Error> {
+    check_name(&written.name, written.type_at)?;
+    let of = match written.of {
+        // The integers of 64 bits that a field has without saying so.
+        Written::Value(PhysicalType::I64) if written.is_tag => {
+            Some(nilometer_engine::LogicalType::BigInt)
+        }
+        Written::Logical(of) => Some(of),
+        Written::Tag | Written::Value(_) => None,
+    };
+    let kind = match written.of.stored() {
+        Some((kind, _)) if !written.is_tag => ColumnKind::Field(kind),
+        _ => ColumnKind::Tag,
+    };
+    Ok(Column {
+        name: written.name.text,
+        kind,
+        declared: Declared {
+            of,
+            not_null: written.is_not_null,
+            default: written.default,
+            comment: None,
+            position,
+        },
     })
 }
 
-/// Whether a column that is called time is one, and no other is.
-fn check_name(name: &Name, of: Written, type_at: Option<Position>) -> Result<(), Error> {
-    match (of, name.text == TIME_COLUMN) {
-        (Written::Time, false) => Err(refused(
-            "the time column is called time, and there is one; keep other times as BIGINT",
-            name.position,
-        )),
-        (Written::Tag | Written::Value(_), true) => {
-            Err(refused("the column time is TIMESTAMPTZ", type_at))
-        }
-        _ => Ok(()),
+/// The name of the time is no other column's.
+fn check_name(name: &Name, type_at: Option<Position>) -> Result<(), Error> {
+    if name.text == TIME_COLUMN {
+        return Err(refused(
+            "a column called time is the table's time: TIMESTAMPTZ, TIMESTAMP or DATE; give it another name",
+            type_at,
+        ));
     }
+    Ok(())
 }
 
 /// A table without a time column.
-fn relation(body: Body, start: Option<Position>) -> Result<NewRelation, Error> {
+fn relation(body: Body, start: Option<Position>) -> Result<(NewRelation, Declarations), Error> {
     let mut primary: Option<Vec<String>> = None;
     let mut unique = Vec::new();
+    let mut declared = Declarations::default();
+    declared.table.keys = named_keys(&body.keys);
     for key in body.keys {
         for column in &key.columns {
             check_column(&body.columns, column)?;
@@ -315,12 +513,8 @@ fn relation(body: Body, start: Option<Position>) -> Result<NewRelation, Error> {
     }
     let mut columns: Vec<RelationColumn> = Vec::new();
     for column in body.columns {
-        check_name(&column.name, column.of, column.type_at)?;
-        let Written::Value(kind) = column.of else {
-            return Err(refused(
-                "tags belong to a time: add a column time TIMESTAMPTZ, or write TEXT",
-                column.type_at,
-            ));
+        let Some((kind, of)) = column.of.stored() else {
+            return Err(refused(TAGS_NEED_A_TIME, column.type_at));
         };
         let name = column.name.text;
         if columns.iter().any(|known| known.name == name) {
@@ -331,6 +525,11 @@ fn relation(body: Body, start: Option<Position>) -> Result<NewRelation, Error> {
         }
         let mut keys = primary.iter().flatten();
         let is_key = keys.any(|key| *key == name);
+        declared.columns.push(Declared {
+            of,
+            default: column.default,
+            ..Declared::default()
+        });
         columns.push(RelationColumn {
             nullable: !column.is_not_null && !is_key,
             name,
@@ -343,11 +542,12 @@ fn relation(body: Body, start: Option<Position>) -> Result<NewRelation, Error> {
             start,
         ));
     };
-    Ok(NewRelation {
+    let new = NewRelation {
         columns,
         primary_key,
         unique,
-    })
+    };
+    Ok((new, declared))
 }
 
 fn check_column(columns: &[WrittenColumn], name: &Name) -> Result<(), Error> {
@@ -371,26 +571,39 @@ fn make_tag(columns: &mut [Column], tag: &Name) -> Result<(), Error> {
             nearest: nearest(&tag.text, names),
             position: tag.position,
         }),
-        Some(column) => match column.kind {
-            ColumnKind::Tag | ColumnKind::Field(PhysicalType::Text) => {
-                column.kind = ColumnKind::Tag;
-                Ok(())
-            }
-            ColumnKind::Field(_) => Err(refused(
-                &format!("tags are text; make \"{}\" TEXT", tag.text),
-                tag.position,
-            )),
-        },
+        Some(column) => {
+            let of = match (column.kind, column.declared.of) {
+                (ColumnKind::Tag, of) => of,
+                (ColumnKind::Field(PhysicalType::Text), None) => None,
+                (ColumnKind::Field(PhysicalType::I64), None) => {
+                    Some(nilometer_engine::LogicalType::BigInt)
+                }
+                (ColumnKind::Field(_), Some(of)) if of.is_integer() => Some(of),
+                // The length of a text is not checked in a tag.
+                _ => {
+                    return Err(refused(
+                        &format!(
+                            "tags are text or integers; make \"{}\" TEXT or BIGINT",
+                            tag.text
+                        ),
+                        tag.position,
+                    ));
+                }
+            };
+            column.kind = ColumnKind::Tag;
+            column.declared.of = of;
+            Ok(())
+        }
     }
 }
 
 /// A key is the time and all tags: that is what tells rows apart here.
-fn check_key(key: &[Name], columns: &[Column]) -> Result<(), Error> {
+fn check_key(key: &[Name], columns: &[Column], time: &str) -> Result<(), Error> {
     let mut wanted: Vec<&str> = columns
         .iter()
         .filter(|column| column.kind == ColumnKind::Tag)
         .map(|column| column.name.as_str())
-        .chain([TIME_COLUMN])
+        .chain([time])
         .collect();
     let mut named: Vec<&str> = key.iter().map(|name| name.text.as_str()).collect();
     wanted.sort_unstable();

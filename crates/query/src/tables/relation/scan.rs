@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use nilometer_engine::{RelationBatches, RelationReader, Value};
+use nilometer_engine::{RelationBatches, RelationReader, ShownColumns, Value};
 
 /// What is to be read.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub(super) struct Wanted {
     pub(super) reader: RelationReader,
     /// Positions of columns.
     pub(super) columns: Vec<usize>,
+    /// How they are shown.
+    pub(super) shown: Arc<ShownColumns>,
     /// The one row that has these values of the primary key, or of the unique key of this number.
     pub(super) key: Option<(Option<usize>, Vec<Value>)>,
 }
@@ -72,6 +74,7 @@ impl RelationScan {
             reader,
             columns,
             key,
+            ..
         } = &self.wanted;
         match key {
             Some((unique, values)) => reader.read_key(*unique, values, columns),
@@ -146,6 +149,8 @@ impl ExecutionPlan for RelationScan {
         Ok(Box::pin(cooperative(Rows {
             arrow: Arc::clone(&self.arrow),
             batches: self.read(),
+            shown: Arc::clone(&self.wanted.shown),
+            columns: self.wanted.columns.clone(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         })))
     }
@@ -168,7 +173,21 @@ impl ExecutionPlan for RelationScan {
 struct Rows {
     arrow: SchemaRef,
     batches: RelationBatches,
+    shown: Arc<ShownColumns>,
+    columns: Vec<usize>,
     metrics: BaselineMetrics,
+}
+
+impl Rows {
+    /// A batch as SQL shows it.
+    fn show(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = batch.columns().iter().zip(&self.columns);
+        let arrays = columns.map(|(array, at)| self.shown.show(*at, array));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = Arc::clone(&self.arrow);
+        let shown = RecordBatch::try_new_with_options(schema, arrays.collect(), &options);
+        Ok(shown?)
+    }
 }
 
 impl Stream for Rows {
@@ -177,9 +196,9 @@ impl Stream for Rows {
     fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let elapsed = self.metrics.elapsed_compute().clone();
         let timer = elapsed.timer();
-        let batch = self.batches.next();
+        let batch = self.batches.next().map(|batch| self.show(&batch));
         timer.done();
-        self.metrics.record_poll(Poll::Ready(batch.map(Ok)))
+        self.metrics.record_poll(Poll::Ready(batch))
     }
 }
 

@@ -198,16 +198,18 @@ pub(super) fn no_columns() -> Rows {
 pub(super) fn columns(visible: &Visible) -> Rows {
     let mut rows = no_columns();
     each_table(visible, |database, schema, name, table| {
-        for (at, field) in table.arrow_schema().fields().iter().enumerate() {
+        let columns = table.shown_columns();
+        for (at, field) in columns.schema.fields().iter().enumerate() {
+            let position = columns.position(at).unwrap_or(at);
             rows.push([
                 Cell::from(database),
                 schema.into(),
                 name.into(),
                 field.name().as_str().into(),
                 (at + 1).into(),
-                type_of(table, at).into(),
-                kind_of(table, at).into(),
-                field.is_nullable().into(),
+                type_of(table, position).into(),
+                kind_of(table, position).into(),
+                (!table.is_not_null(position)).into(),
             ]);
         }
     });
@@ -219,7 +221,7 @@ pub(super) fn columns(visible: &Visible) -> Rows {
                 relation.name.as_str().into(),
                 column.name.as_str().into(),
                 (at + 1).into(),
-                types::name(column.kind).into(),
+                types::of_relation(relation, at).into(),
                 relation::kind_of(relation, at).into(),
                 column.nullable.into(),
             ]);

@@ -16,11 +16,13 @@ use nilometer_engine::{
     Error as EngineError, RelationChange, RelationReader, RelationSchema, Value,
 };
 
+use super::super::declared::Rules;
 use super::super::insert::{named_columns, rows, source_of, unsupported};
+use super::super::rows::{execution, named_as};
 use super::super::source::select;
 use super::super::update::assigned;
 use super::super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
-use super::{Tried, changed, changed_columns, moves, reader_of, write};
+use super::{Tried, changed, changed_columns, moves, reader_of, shall_be, write};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
@@ -49,19 +51,26 @@ struct Set {
 pub(crate) async fn insert<'a>(
     writing: Writing<'a>,
     mut insert: Insert,
-    name: &TableName,
+    (name, called): (&TableName, &Ident),
     schema: Arc<RelationSchema>,
 ) -> Result<(u64, Writing<'a>), Error> {
-    let columns = named_columns(&insert, &schema.arrow_schema())?;
+    let columns = named_columns(&insert, &schema.shown_columns().schema)?;
     let on_conflict = on_conflict(&mut insert, &schema, name)?;
     let source = source_of(&mut insert)?;
-    let (batch, memory, mut writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let rules = Rules::of_relation(&schema);
+    let (batch, mut writing) = rules.inserted(writing, batch).await?;
     let rows = schema.rows_of(&batch)?;
     memory.try_grow(rows.len() * schema.columns.len() * size_of::<Value>())?;
     if rows.is_empty() {
+        let shown = schema.shown_columns().schema;
+        let writing = writing.returned_nothing(called, &shown).await?;
         return Ok((0, writing));
     }
     if matches!(on_conflict, OnConflict::Error) {
+        if writing.returns() {
+            writing = writing.returned(called, rules.shown(&batch)?).await?;
+        }
         writing.release();
         let writer = writing.writer();
         let executor = writing.executor();
@@ -78,7 +87,7 @@ pub(crate) async fn insert<'a>(
         tries += 1;
         let reader = reader_of(&writing, name)?;
         let sorted = Sorted::new(&reader, &rows, &on_conflict)?;
-        let (done, back) = once(writing, name, &schema, sorted, &on_conflict).await?;
+        let (done, back) = once(writing, (name, called), &schema, sorted, &on_conflict).await?;
         match done {
             Err(error) if may_be_tried_again(&error) && tries < TRIES_MAX => {
                 writing = back.again();
@@ -148,7 +157,7 @@ fn set(
             "write DO NOTHING and then UPDATE; excluded is what the new rows are called here",
         ));
     }
-    let (mut values, position) = assigned(&schema.arrow_schema(), &update.assignments)?;
+    let (mut values, position) = assigned(&schema.shown_columns().schema, &update.assignments)?;
     let mut condition = update.selection;
     for expr in values.iter_mut().flatten().chain(&mut condition) {
         of_relation(expr, &alias)?;
@@ -292,7 +301,7 @@ impl Sorted {
 }
 
 /// Equal for keys that are equal: floats as numbers, every NaN as one.
-fn key_text(values: &[Value]) -> String {
+pub(super) fn key_text(values: &[Value]) -> String {
     let texts = values.iter().map(|value| match value {
         // Turns -0.0 into 0.0.
         Value::F64(value) => (value + 0.0).to_string(),
@@ -301,10 +310,25 @@ fn key_text(values: &[Value]) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
+/// Rows of values as they are shown.
+fn shown_rows(schema: &RelationSchema, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
+    let all: Vec<usize> = (0..schema.columns.len()).collect();
+    let shown = schema.shown_columns();
+    let show = |batch: RecordBatch| {
+        let arrays = batch.columns().iter().enumerate();
+        let arrays = arrays.map(|(at, array)| shown.show(at, array)).collect();
+        RecordBatch::try_new(Arc::clone(&shown.schema), arrays)
+    };
+    let rows = rows.into_iter().map(Into::into).collect();
+    let batches: Result<Vec<RecordBatch>, _> = schema.batches(rows, &all).map(show).collect();
+    let batches = batches.map_err(|error| Error::internal(error.to_string()))?;
+    arrow::compute::concat_batches(&shown.schema, &batches).map_err(execution)
+}
+
 /// Adds what is new and changes what is in the way.
 async fn once<'a>(
     mut writing: Writing<'a>,
-    name: &TableName,
+    (name, called): (&TableName, &Ident),
     schema: &Arc<RelationSchema>,
     sorted: Sorted,
     on_conflict: &OnConflict,
@@ -314,13 +338,17 @@ async fn once<'a>(
     let mut memory = writing.reserve();
     let mut changes = Vec::new();
     let mut count = new.len();
+    let mut written: Vec<RecordBatch> = Vec::new();
+    if writing.returns() {
+        let rows = shown_rows(schema, new.clone())?;
+        written.push(named_as(&rows, &schema.shown_columns().schema)?);
+    }
     if let OnConflict::Update(set) = on_conflict
         && !in_the_way.is_empty()
     {
-        let rows = in_the_way.into_iter().map(Into::into).collect();
-        let all: Vec<usize> = (0..schema.columns.len()).collect();
-        let excluded: Vec<RecordBatch> = schema.batches(rows, &all).collect();
-        let excluded = MemTable::try_new(schema.arrow_schema(), vec![excluded])?;
+        let shown = schema.shown_columns().schema;
+        let excluded = vec![shown_rows(schema, in_the_way)?];
+        let excluded = MemTable::try_new(shown, vec![excluded])?;
         let reading = writing.reading.excluding(Arc::new(excluded));
         let query = joined(set, schema, name)?;
         let (session, plan) = writing.plan(&reading, query).await?;
@@ -333,8 +361,24 @@ async fn once<'a>(
         memory = held;
         count += batch.num_rows();
         if batch.num_rows() > 0 {
-            changes = changed(schema, &batch, set.position, moves(schema, &set.values))?;
+            let new = shall_be(schema, &batch)?;
+            let rules = Rules::of_relation(schema);
+            writing = rules.checked(writing, &new).await?;
+            if writing.returns() {
+                written.push(rules.shown(&new)?);
+            }
+            changes = changed(
+                schema,
+                &batch,
+                set.position,
+                moves(schema, &set.values),
+                &writing.reading.zone,
+            )?;
         }
+    }
+    if let Some(first) = written.first() {
+        let all = arrow::compute::concat_batches(&first.schema(), &written).map_err(execution)?;
+        writing = writing.returned(called, all).await?;
     }
     if !new.is_empty() {
         changes.push(RelationChange::Insert(Arc::clone(schema), new));
@@ -375,5 +419,9 @@ fn joined(set: &Set, schema: &RelationSchema, name: &TableName) -> Result<ast::Q
         Expr::CompoundIdentifier(vec![set.alias.clone(), column])
     };
     let columns = changed_columns(schema, &set.values, of);
-    select(columns, from.ok_or_else(internal)?, set.condition.clone())
+    select(
+        columns,
+        vec![from.ok_or_else(internal)?],
+        set.condition.clone(),
+    )
 }

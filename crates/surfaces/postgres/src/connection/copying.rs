@@ -14,6 +14,7 @@ use crate::copy::statement::{self, Copy, Source};
 use crate::execution::Piece;
 use crate::rows::Encoding;
 use crate::sqlstate::{CANCELLED, DUPLICATE_COLUMN, Refused, UNKNOWN_COLUMN};
+use crate::values::kind::Scalar;
 use crate::wire::frames::{Message, ReadError, Received, Refusal};
 use crate::wire::replies;
 
@@ -108,23 +109,30 @@ where
         let rows = self.receive(rows).await?;
         let count = rows.rows();
         let service = Arc::clone(&self.shared.service);
-        let cancelled = self.number.cancel.renew();
-        let rows = service
+        let (batch, rows) = service
             .write(move |_| {
                 let mut rows = rows;
-                rows.finish().map_err(Ended::Refused)
+                let batch = rows.finish().map_err(Ended::Refused)?;
+                Ok::<_, Ended>((batch, rows))
             })
-            .await;
-        let rows = rows.map_err(|ended| match ended {
-            Ended::Refused(refused) => Stop::from(refused),
-            Ended::Failed(error) => error.into(),
-        })?;
+            .await
+            .map_err(Ended::refused)?;
+        let cancelled = self.number.cancel.renew();
+        let batch = if target.is_completed(|name| rows.fills(name)) {
+            let mut session = self.session.clone();
+            session.cancelled = cancelled.clone();
+            let name = target.full_name();
+            let completed = self.language.complete(name, batch, &session).await;
+            completed.map_err(|error| rows.at_stored(error.into()))?
+        } else {
+            batch
+        };
         loop {
-            let (target, rows) = (target.clone(), rows.clone());
-            let stored = service.write(move |service| service.copy_in(&target, &rows));
+            let (target, batch) = (target.clone(), batch.clone());
+            let stored = service.write(move |service| service.copy_in(&target, &batch));
             let Err(error) = stored.await else { break };
             let Some(wait) = error.row_wait() else {
-                return Err(error.into());
+                return Err(rows.at_stored(error.into()).into());
             };
             tokio::select! {
                 biased;
@@ -223,6 +231,15 @@ enum Ended {
     Failed(Error),
 }
 
+impl Ended {
+    fn refused(self) -> Refused {
+        match self {
+            Self::Refused(refused) => refused,
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
+
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         Self::Failed(error)
@@ -234,6 +251,7 @@ fn filled(target: &CopyTarget, names: &[String]) -> Result<Vec<Filled>, Refused>
     let of = |field: &arrow::datatypes::Field| Filled {
         name: field.name().clone(),
         kind: field.data_type().clone(),
+        declared: Scalar::of_metadata(field),
         is_nullable: field.is_nullable(),
     };
     let columns = target.columns();
@@ -262,6 +280,7 @@ fn filled(target: &CopyTarget, names: &[String]) -> Result<Vec<Filled>, Refused>
     let missing = columns
         .fields()
         .iter()
+        .filter(|field| !target.has_default(field.name()))
         .find(|field| !field.is_nullable() && !names.contains(field.name()));
     match missing {
         Some(field) => Err(Refused::new(

@@ -93,6 +93,7 @@ where
             if !matches!(prepared.statement, Statement::Query | Statement::Change(_)) {
                 let columns = match &prepared.statement {
                     Statement::Show(name) => self.columns_of_show(name),
+                    Statement::SetConfig { .. } => Some(columns_of_set_config()),
                     Statement::Fetch { name, .. } => self.columns_of_cursor(name),
                     _ => None,
                 };
@@ -247,10 +248,25 @@ where
             ) => {
                 replies::columns(&mut self.out, columns, formats);
             }
+            // It is not run before it is executed.
+            (_, Statement::Change(_)) if returns(&portal.prepared.text) => {
+                let prepared = Arc::clone(&portal.prepared);
+                let described = self.described(&prepared).await?;
+                match &described.columns {
+                    Some(columns) => {
+                        let formats = Format::each(&portal.formats, columns.len());
+                        replies::columns(&mut self.out, columns, &formats.unwrap_or_default());
+                    }
+                    None => replies::no_data(&mut self.out),
+                }
+            }
             (_, Statement::Show(name)) => match self.columns_of_show(name) {
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
             },
+            (_, Statement::SetConfig { .. }) => {
+                replies::columns(&mut self.out, &columns_of_set_config(), &[]);
+            }
             (_, Statement::Fetch { name, .. }) => match self.columns_of_cursor(name) {
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
@@ -273,13 +289,14 @@ where
                 self.fetch(&mut portal, rows_max, &tag, true).await?;
             }
             Statement::Change(tag) => {
-                let encoding = Encoding::Rows(Vec::new());
+                // What it returns of its rows is told by the message Describe.
+                let encoding = Encoding::Rows(portal.formats.clone());
                 let job = self.job(&prepared.text, 0, portal.values.clone(), encoding);
                 let mut running = self.start(job);
                 loop {
                     match self.piece(&mut running).await? {
                         Piece::Columns(..) => running.want(usize::MAX).await,
-                        Piece::Rows { .. } => {}
+                        Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
                         Piece::Done { rows }
                         | Piece::Complete { rows }
                         | Piece::Suspended { rows } => {
@@ -349,6 +366,19 @@ where
             }
         }
     }
+}
+
+/// Whether a statement that writes answers its rows.
+fn returns(text: &str) -> bool {
+    crate::statement::tokens::tokens(text).any(|token| token.token.is_word("returning"))
+}
+
+fn columns_of_set_config() -> Vec<ColumnOf> {
+    vec![ColumnOf {
+        name: "set_config".to_owned(),
+        kind: Kind::TEXT,
+        modifier: -1,
+    }]
 }
 
 /// Whether a type's number says something.

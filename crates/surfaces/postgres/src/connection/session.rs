@@ -22,6 +22,7 @@ fn texts(names: &[&str]) -> Vec<ColumnOf> {
     let columns = names.iter().map(|name| ColumnOf {
         name: (*name).to_owned(),
         kind: Kind::TEXT,
+        modifier: -1,
     });
     columns.collect()
 }
@@ -72,6 +73,9 @@ where
             Statement::Set(Set::Language) => return self.set_zone(text),
             Statement::Set(set) => return self.set(set),
             Statement::Show(name) => return self.show(&name, tells).await,
+            Statement::SetConfig { name, value } => {
+                return self.set_config(&name, &value, tells);
+            }
             Statement::Discard => {
                 self.statements.clear();
                 self.portals.clear();
@@ -137,6 +141,14 @@ where
     fn take_settings_over(&mut self) {
         self.session.schema = self.settings.schema();
         self.session.is_read_only = self.settings.is_read_only();
+        self.note_client();
+    }
+
+    /// Keeps what statements are told of the connection.
+    fn note_client(&mut self) {
+        let zone = self.session.zone.as_deref();
+        let client = self.settings.client(self.number.of, zone);
+        self.session.client = Some(Arc::new(client));
     }
 
     fn set(&mut self, set: Set) -> Result<(), Stop> {
@@ -156,6 +168,7 @@ where
             Set::To(name, None) if name == "timezone" => {
                 self.session.zone = None;
                 self.zone = Zone::Utc;
+                self.note_client();
                 self.tell(Some(("TimeZone".to_owned(), "UTC".to_owned())));
             }
             Set::To(name, value) => {
@@ -165,6 +178,25 @@ where
             }
         }
         replies::complete(&mut self.out, tag);
+        Ok(())
+    }
+
+    fn set_config(&mut self, name: &str, value: &str, tells: bool) -> Result<(), Stop> {
+        if name == "timezone" {
+            let zone = self.language.time_zone(value)?;
+            self.session.zone = Some(zone).filter(|zone| zone != "UTC");
+            self.zone = Zone::of(self.session.zone.as_deref());
+        } else {
+            let told = self.settings.set(name, Some(value))?;
+            self.tell(told);
+            self.take_settings_over();
+        }
+        self.note_client();
+        if tells {
+            replies::columns(&mut self.out, &texts(&["set_config"]), &[]);
+        }
+        put_row(&mut self.out, &[value]);
+        replies::complete(&mut self.out, "SELECT 1");
         Ok(())
     }
 
@@ -180,6 +212,7 @@ where
         let language = Arc::clone(&self.language);
         self.session.set(&*language, text).map_err(refused)?;
         self.zone = Zone::of(self.session.zone.as_deref());
+        self.note_client();
         let zone = self
             .session
             .zone

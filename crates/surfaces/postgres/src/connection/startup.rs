@@ -159,6 +159,9 @@ pub(crate) async fn enter<R: AsyncRead + Unpin>(
     if !session.principal.is_admin() {
         settings.note("is_superuser", "off");
     }
+    session.client = Some(Arc::new(
+        settings.client(number.of, session.zone.as_deref()),
+    ));
     put(
         &mut out,
         &PgWireBackendMessage::Authentication(Authentication::Ok),

@@ -13,6 +13,7 @@ use super::binary::{self, Tuple};
 use super::format::CopyFormat;
 use super::target::{Target, shown};
 use crate::sqlstate::{BAD_COPY, Refused};
+use crate::values::kind::Scalar;
 use crate::values::moment::Zone;
 
 /// The values of one record, `None` = NULL.
@@ -35,6 +36,8 @@ pub(super) trait Records {
 pub(crate) struct Filled {
     pub(crate) name: String,
     pub(crate) kind: DataType,
+    /// The type that SQL has for it, if another is stored.
+    pub(crate) declared: Option<Scalar>,
     pub(crate) is_nullable: bool,
 }
 
@@ -58,7 +61,7 @@ impl RowsIn {
     pub(crate) fn new(table: &str, columns: &[Filled], format: CopyFormat, zone: Zone) -> Self {
         let columns = columns
             .iter()
-            .map(|of| Target::new(&of.name, &of.kind, of.is_nullable, zone));
+            .map(|of| Target::new(&of.name, &of.kind, of.declared, of.is_nullable, zone));
         Self {
             table: table.to_owned(),
             format,
@@ -70,6 +73,11 @@ impl RowsIn {
             has_begun: false,
             has_ended: false,
         }
+    }
+
+    /// Whether a column is among those that it fills.
+    pub(crate) fn fills(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -227,6 +235,27 @@ impl RowsIn {
         }
     }
 
+    /// What is wrong with a row once all have come, in its place.
+    pub(crate) fn at_stored(&self, mut refused: Refused) -> Refused {
+        if let Some(about) = refused.about.as_deref() {
+            let header = u64::from(match &self.format {
+                CopyFormat::Text(format) => format.has_header(),
+                CopyFormat::Csv(format) => format.has_header(),
+                CopyFormat::Binary => false,
+            });
+            let column = match &about.column {
+                Some(column) => format!(", column {column}"),
+                None => String::new(),
+            };
+            refused.place = Some(format!(
+                "COPY {}, line {}{column}",
+                self.table,
+                about.row as u64 + header
+            ));
+        }
+        refused
+    }
+
     fn at_row(&self, mut refused: Refused) -> Refused {
         refused.place = Some(format!("COPY {}, line {}", self.table, self.lines));
         refused
@@ -275,6 +304,7 @@ mod tests {
         let column = |name: &str, kind, is_nullable| Filled {
             name: name.to_owned(),
             kind,
+            declared: None,
             is_nullable,
         };
         let time = DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, Some("UTC".into()));
@@ -465,7 +495,7 @@ mod tests {
                 let array: ArrayRef = std::sync::Arc::new(StringArray::from(vec![Some(text.as_str()), Some(other.as_str()), None]));
                 let column = Column::new(&array, Kind::TEXT, Format::Text, Zone::Utc).unwrap();
                 let writer = CopyWriter::new(format.clone());
-                let mut rows = RowsIn::new("t", &[Filled { name: "x".to_owned(), kind: DataType::Utf8, is_nullable: true }], format, Zone::Utc);
+                let mut rows = RowsIn::new("t", &[Filled { name: "x".to_owned(), kind: DataType::Utf8, declared: None, is_nullable: true }], format, Zone::Utc);
                 for row in 0..3 {
                     let mut out = BytesMut::new();
                     writer.row(std::slice::from_ref(&column), row, &mut out).unwrap();

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
-    StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Float64Builder, Int64Builder,
+    StringBuilder, StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
 };
 use arrow::datatypes::{DataType, Int32Type};
 
 use crate::sqlstate::{BAD_COPY, INVALID_TEXT, NOT_NULL, NUMBER_RANGE, Refused};
 use crate::values::binary::numeric;
-use crate::values::moment::{self, Zone};
-use crate::values::parameter::{bool_of, bytes_of, float_of, ns_of, time_refused};
+use crate::values::kind::{Format, Kind, Scalar};
+use crate::values::moment::{self, EPOCH_DAYS, Zone};
+use crate::values::parameter::{self, bool_of, bytes_of, float_of, ns_of, time_refused};
 use crate::wire::cursor::Cursor;
 
 /// A column and what it has so far.
@@ -33,6 +34,10 @@ enum Values {
     Bool(BooleanBuilder),
     Text(StringBuilder),
     Bytes(BinaryBuilder),
+    /// Of a declared type: the store reads its texts.
+    Declared(StringBuilder, Scalar),
+    Date(Date32Builder),
+    Clock(TimestampNanosecondBuilder),
 }
 
 impl std::fmt::Debug for Values {
@@ -42,9 +47,26 @@ impl std::fmt::Debug for Values {
 }
 
 impl Target {
-    /// Of a column of this name and type.
-    pub(crate) fn new(name: &str, kind: &DataType, is_nullable: bool, zone: Zone) -> Self {
+    /// Of a column of this name and type; `declared` = the type that SQL has for it, if another is stored.
+    pub(crate) fn new(
+        name: &str,
+        kind: &DataType,
+        declared: Option<Scalar>,
+        is_nullable: bool,
+        zone: Zone,
+    ) -> Self {
+        let as_stored = matches!(
+            declared,
+            None | Some(Scalar::Int2 | Scalar::Int4 | Scalar::Int8 | Scalar::Timestamptz)
+        );
         let values = match kind {
+            DataType::Float32 => Values::F64(Float64Builder::new()),
+            _ if !as_stored => {
+                let of = declared.unwrap_or(Scalar::Text);
+                Values::Declared(StringBuilder::new(), of)
+            }
+            DataType::Date32 => Values::Date(Date32Builder::new()),
+            DataType::Timestamp(_, None) => Values::Clock(TimestampNanosecondBuilder::new()),
             DataType::Timestamp(..) => {
                 Values::Time(TimestampNanosecondBuilder::new().with_timezone("UTC"), zone)
             }
@@ -67,14 +89,18 @@ impl Target {
     pub(crate) fn value_bytes(&self) -> usize {
         match self.values {
             Values::Bool(_) => 1,
-            Values::Tag(_) | Values::Text(_) | Values::Bytes(_) => 5,
+            Values::Date(_) | Values::Tag(_) => 5,
+            Values::Text(_) | Values::Bytes(_) | Values::Declared(..) => 5,
             _ => 9,
         }
     }
 
     /// Whether values are texts, which take their own length.
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.values, Values::Text(_) | Values::Bytes(_))
+        matches!(
+            self.values,
+            Values::Text(_) | Values::Bytes(_) | Values::Declared(..)
+        )
     }
 
     pub(crate) fn finish(&mut self) -> ArrayRef {
@@ -87,6 +113,9 @@ impl Target {
             Values::Bool(of) => Arc::new(of.finish()),
             Values::Text(of) => Arc::new(of.finish()),
             Values::Bytes(of) => Arc::new(of.finish()),
+            Values::Declared(of, _) => Arc::new(of.finish()),
+            Values::Date(of) => Arc::new(of.finish()),
+            Values::Clock(of) => Arc::new(of.finish()),
         }
     }
 
@@ -109,6 +138,9 @@ impl Target {
             Values::Bool(of) => of.append_null(),
             Values::Text(of) => of.append_null(),
             Values::Bytes(of) => of.append_null(),
+            Values::Declared(of, _) => of.append_null(),
+            Values::Date(of) => of.append_null(),
+            Values::Clock(of) => of.append_null(),
         }
         Ok(())
     }
@@ -146,6 +178,15 @@ impl Target {
                 }
             }
             Values::Text(of) => of.append_value(utf8(value)?),
+            Values::Declared(of, _) => of.append_value(utf8(value)?),
+            Values::Date(of) => match moment::read_local(value) {
+                Ok(ns) => of.append_value(days(ns)?),
+                Err(why) => return Err(time_refused(why, &shown(value))),
+            },
+            Values::Clock(of) => match moment::read_local(value) {
+                Ok(ns) => of.append_value(ns),
+                Err(why) => return Err(time_refused(why, &shown(value))),
+            },
             Values::Bytes(of) => {
                 let bytes = bytes_of(utf8(value)?);
                 of.append_value(bytes.ok_or_else(|| invalid("bytea", value))?);
@@ -204,10 +245,30 @@ impl Target {
             Values::Bool(of) if length == 1 => of.append_value(value.first() != Some(&0)),
             Values::Tag(_) | Values::Text(_) => return self.text(Some(&value)),
             Values::Bytes(of) => of.append_value(&value),
-            Values::Time(..) | Values::Bool(_) => return Err(wrong(())),
+            Values::Declared(of, scalar) => {
+                let read = parameter::read(Some(&value), Kind::One(*scalar), Format::Binary)?;
+                of.append_value(parameter::text_of(&read).ok_or_else(|| wrong(()))?);
+            }
+            Values::Clock(of) if length == 8 => {
+                of.append_value(ns_of(number(&value).unwrap_or(0))?);
+            }
+            Values::Date(of) if length == 4 => {
+                let days = number(&value).and_then(|days| i32::try_from(days).ok());
+                let days = days.and_then(|days| days.checked_add(EPOCH_DAYS));
+                of.append_value(days.ok_or_else(|| wrong(()))?);
+            }
+            Values::Time(..) | Values::Bool(_) | Values::Clock(_) | Values::Date(_) => {
+                return Err(wrong(()));
+            }
         }
         Ok(())
     }
+}
+
+/// The day of a moment.
+fn days(ns: i64) -> Result<i32, Refused> {
+    let days = ns.div_euclid(86_400 * moment::NS_PER_S);
+    i32::try_from(days).map_err(|_| time_refused(moment::NoTime::Range, "a date"))
 }
 
 /// A float: the common spelling first.

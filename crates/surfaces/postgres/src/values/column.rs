@@ -32,6 +32,8 @@ pub(crate) struct Column {
     kind: Kind,
     format: Format,
     zone: Zone,
+    /// Letters that a text is filled up to with spaces.
+    letters: usize,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,23 @@ impl Column {
             kind,
             format,
             zone,
+            letters: 0,
         })
+    }
+
+    /// The same, with texts filled up to so many letters.
+    pub(crate) fn padded(mut self, letters: usize) -> Self {
+        self.letters = letters;
+        self
+    }
+
+    /// The type of a vector's elements.
+    fn vector(&self) -> Option<Scalar> {
+        match self.kind {
+            Kind::One(Scalar::Int2Vector) => Some(Scalar::Int2),
+            Kind::One(Scalar::OidVector) => Some(Scalar::Oid),
+            _ => None,
+        }
     }
 
     fn is_null(&self, row: usize) -> bool {
@@ -155,7 +173,14 @@ impl Column {
             Values::Float4(of) => text::put_float4(out, of.value(row)),
             Values::Float8(of) => text::put_float8(out, of.value(row)),
             Values::Decimal(of) => out.extend_from_slice(of.value_as_string(row).as_bytes()),
-            Values::Text(of) => out.extend_from_slice(of.value(row).as_bytes()),
+            Values::Text(of) => {
+                let text = of.value(row);
+                out.extend_from_slice(text.as_bytes());
+                if self.letters > 0 {
+                    let letters = text.chars().count();
+                    out.put_bytes(b' ', self.letters.saturating_sub(letters));
+                }
+            }
             Values::Coded(codes, texts) => {
                 let at = usize::try_from(codes.value(row)).unwrap_or(0);
                 out.extend_from_slice(texts.value(at).as_bytes());
@@ -175,6 +200,14 @@ impl Column {
             Values::Length(of) => {
                 let (days, ns) = text::days_and_rest(of.value(row));
                 text::put_interval(out, 0, days, ns);
+            }
+            Values::List(offsets, _, elements) if self.vector().is_some() => {
+                for (nth, at) in range(offsets, row).enumerate() {
+                    if nth > 0 {
+                        out.put_u8(b' ');
+                    }
+                    elements.put_value(at, out)?;
+                }
             }
             Values::List(offsets, _, elements) => {
                 out.put_u8(b'{');
@@ -243,7 +276,8 @@ impl Column {
             }
             Values::List(offsets, _, elements) => {
                 let range = range(offsets, row);
-                let Kind::Array(of) = self.kind else {
+                let vector = self.vector();
+                let Some(of) = vector.or(self.kind.element()) else {
                     return Err(ArrowError::InvalidArgumentError(
                         "a list is sent as something else".to_owned(),
                     ));
@@ -254,7 +288,8 @@ impl Column {
                 out.put_u32(of.oid());
                 if !range.is_empty() {
                     out.put_i32(i32::try_from(range.len()).unwrap_or(i32::MAX));
-                    out.put_i32(1);
+                    // Vectors count from 0.
+                    out.put_i32(i32::from(vector.is_none()));
                 }
                 for at in range {
                     elements.put(at, out)?;
@@ -398,6 +433,7 @@ fn values_of(
             let list = array.as_list::<i32>();
             let kind = match kind {
                 Kind::Array(of) => Kind::One(of),
+                Kind::One(Scalar::OidVector) => Kind::One(Scalar::Oid),
                 Kind::One(_) => Kind::of_field(of),
             };
             // What is nested deeper is an array of texts.

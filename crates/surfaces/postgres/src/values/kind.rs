@@ -50,6 +50,9 @@ pub(crate) enum Scalar {
     Name,
     Int8,
     Int2,
+    /// Column numbers of an index: an array that is written without braces.
+    Int2Vector,
+    OidVector,
     Int4,
     Text,
     Oid,
@@ -79,16 +82,18 @@ pub(crate) enum Kind {
 }
 
 /// Names, numbers, numbers of arrays, and sizes; -1 = as long as it is, -2 = to a zero byte.
-const SCALARS: [(Scalar, &str, u32, u32, i16); 25] = [
+const SCALARS: [(Scalar, &str, u32, u32, i16); 27] = [
     (Scalar::Bool, "boolean", 16, 1000, 1),
     (Scalar::Bytea, "bytea", 17, 1001, -1),
     (Scalar::Char, "\"char\"", 18, 1002, 1),
     (Scalar::Name, "name", 19, 1003, 64),
     (Scalar::Int8, "bigint", 20, 1016, 8),
     (Scalar::Int2, "smallint", 21, 1005, 2),
+    (Scalar::Int2Vector, "int2vector", 22, 1006, -1),
     (Scalar::Int4, "integer", 23, 1007, 4),
     (Scalar::Text, "text", 25, 1009, -1),
     (Scalar::Oid, "oid", 26, 1028, 4),
+    (Scalar::OidVector, "oidvector", 30, 1013, -1),
     (Scalar::Json, "json", 114, 199, -1),
     (Scalar::Float4, "real", 700, 1021, 4),
     (Scalar::Float8, "double precision", 701, 1022, 8),
@@ -131,6 +136,11 @@ impl Scalar {
         self.row().1
     }
 
+    /// Of a column that says its type beside the stored one.
+    pub(crate) fn of_metadata(field: &Field) -> Option<Self> {
+        Self::named(field.metadata().get(LOGICAL_TYPE)?)
+    }
+
     /// Of a name, as a definition or an error has it.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.split('(').next().unwrap_or(name).trim();
@@ -164,6 +174,14 @@ impl Kind {
         }
     }
 
+    /// The type of an array's elements.
+    pub(crate) fn element(self) -> Option<Scalar> {
+        match self {
+            Self::One(_) => None,
+            Self::Array(of) => Some(of),
+        }
+    }
+
     pub(crate) fn size(self) -> i16 {
         match self {
             Self::One(scalar) => scalar.row().3,
@@ -189,10 +207,36 @@ impl Kind {
 
     /// Of a column of an answer.
     pub(crate) fn of_field(field: &Field) -> Self {
-        let named = field.metadata().get(LOGICAL_TYPE);
-        match named.and_then(|name| Scalar::named(name)) {
+        match Scalar::of_metadata(field) {
             Some(scalar) => Self::One(scalar),
             None => Self::of_arrow(field.data_type()),
+        }
+    }
+
+    /// What its type says of a column beside which one it is, as clients are told: -1 = nothing. A length counts itself and
+    /// four bytes, a numeric's digits have 16 bits each.
+    pub(crate) fn modifier_of(field: &Field) -> i32 {
+        const HEADER: i32 = 4;
+        let numbers = || {
+            let name = field.metadata().get(LOGICAL_TYPE)?;
+            let (_, rest) = name.split_once('(')?;
+            let numbers = rest.trim_end_matches(')').split(',');
+            numbers
+                .map(|number| number.trim().parse::<i32>().ok())
+                .collect::<Option<Vec<i32>>>()
+        };
+        match numbers().as_deref() {
+            Some([length]) => length + HEADER,
+            Some([precision, scale]) => ((precision << 16) | scale) + HEADER,
+            _ => -1,
+        }
+    }
+
+    /// The letters that a value of a column is filled up to with spaces: those of `char(n)`.
+    pub(crate) fn padded_to(self, modifier: i32) -> usize {
+        match self {
+            Self::One(Scalar::Bpchar) => usize::try_from(modifier - 4).unwrap_or(0),
+            _ => 0,
         }
     }
 
@@ -211,6 +255,8 @@ impl Kind {
             T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..) => {
                 Scalar::Numeric
             }
+            // The bytes of a UUID are nothing else's.
+            T::FixedSizeBinary(16) => Scalar::Uuid,
             T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => Scalar::Bytea,
             T::Timestamp(_, Some(_)) => Scalar::Timestamptz,
             T::Timestamp(_, None) => Scalar::Timestamp,
@@ -275,6 +321,36 @@ mod tests {
             }
         }
         assert_eq!(Kind::of_oid(4242), None);
+    }
+
+    /// `SELECT atttypid, atttypmod FROM pg_attribute` of a table of these types in PostgreSQL 15.
+    #[test]
+    fn declared_types_have_the_numbers_and_modifiers_of_postgresql() {
+        for (name, oid, modifier) in [
+            ("smallint", 21, -1),
+            ("integer", 23, -1),
+            ("real", 700, -1),
+            ("numeric(10,2)", 1700, 655_366),
+            ("numeric(30,4)", 1700, 1_966_088),
+            ("varchar(5)", 1043, 9),
+            ("char(4)", 1042, 8),
+            ("uuid", 2950, -1),
+            ("date", 1082, -1),
+            ("timestamp", 1114, -1),
+            ("timestamptz", 1184, -1),
+            ("time", 1083, -1),
+            ("interval", 1186, -1),
+            ("json", 114, -1),
+            ("jsonb", 3802, -1),
+        ] {
+            let said = [(LOGICAL_TYPE.to_owned(), name.to_owned())];
+            let field = Field::new("c", DataType::Utf8, true).with_metadata(said.into());
+            assert_eq!(Kind::of_field(&field).oid(), oid, "{name}");
+            assert_eq!(Kind::modifier_of(&field), modifier, "{name}");
+        }
+        assert_eq!(Kind::One(Scalar::Bpchar).padded_to(8), 4);
+        assert_eq!(Kind::One(Scalar::Bpchar).padded_to(-1), 0);
+        assert_eq!(Kind::One(Scalar::Varchar).padded_to(8), 0);
     }
 
     #[test]

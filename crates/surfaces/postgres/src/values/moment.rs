@@ -202,6 +202,21 @@ pub(crate) enum NoTime {
 
 /// Nanoseconds since 1970 of a text such as `2024-05-01 12:00:00.5+02`; without an offset it is a clock of the zone.
 pub(crate) fn read(text: &[u8], zone: Zone) -> Result<i64, NoTime> {
+    read_with(text, |offset, local| match offset {
+        Some(offset) => Some(local - offset),
+        None => zone.seconds_of(local),
+    })
+}
+
+/// What the clock of such a text shows, as if it were one of UTC; an offset says nothing, as of a `timestamp`.
+pub(crate) fn read_local(text: &[u8]) -> Result<i64, NoTime> {
+    read_with(text, |_, local| Some(local))
+}
+
+fn read_with(
+    text: &[u8],
+    seconds_of: impl FnOnce(Option<i64>, i64) -> Option<i64>,
+) -> Result<i64, NoTime> {
     let mut rest = text.trim_ascii();
     let year_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(4..=6).contains(&year_digits) {
@@ -239,10 +254,7 @@ pub(crate) fn read(text: &[u8], zone: Zone) -> Result<i64, NoTime> {
         offset = read_offset(rest)?;
     }
     let local = days * S_PER_DAY + of_day;
-    let seconds = match offset {
-        Some(offset) => local - offset,
-        None => zone.seconds_of(local).ok_or(NoTime::Range)?,
-    };
+    let seconds = seconds_of(offset, local).ok_or(NoTime::Range)?;
     let ns = i128::from(seconds) * i128::from(NS_PER_S) + i128::from(ns);
     i64::try_from(ns).map_err(|_| NoTime::Range)
 }

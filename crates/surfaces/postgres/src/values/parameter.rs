@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use nilometer_service::Param;
 
 use super::binary::numeric;
@@ -30,6 +30,24 @@ pub(crate) fn read(bytes: Option<&Bytes>, kind: Kind, format: Format) -> Result<
         (Kind::Array(scalar), Format::Text) => array_of_text(utf8(bytes)?, scalar),
         (Kind::Array(_), Format::Binary) => array_of_binary(bytes.clone()),
     }
+}
+
+/// A value as the text that the store reads again; `None` = it has none, such as a list.
+pub(crate) fn text_of(value: &Param) -> Option<String> {
+    Some(match value {
+        Param::Text(text) => text.clone(),
+        Param::I64(value) => value.to_string(),
+        Param::F64(value) => value.to_string(),
+        Param::Bool(value) => value.to_string(),
+        Param::Time(ns) => {
+            let mut out = BytesMut::new();
+            let seconds = ns.div_euclid(moment::NS_PER_S);
+            moment::put_timestamp(&mut out, seconds, ns.rem_euclid(moment::NS_PER_S), None);
+            String::from_utf8(out.to_vec()).ok()?
+        }
+        Param::Of { value, .. } => return text_of(value),
+        _ => return None,
+    })
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, Refused> {

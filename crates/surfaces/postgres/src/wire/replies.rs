@@ -19,6 +19,8 @@ use crate::values::kind::{Format, Kind};
 pub(crate) struct ColumnOf {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// What its type says beside that; -1 = nothing.
+    pub(crate) modifier: i32,
 }
 
 /// Adds a message. None that is made here is longer than a message may be: texts are bounded by statements.
@@ -55,7 +57,7 @@ pub(crate) fn columns(out: &mut BytesMut, columns: &[ColumnOf], formats: &[Forma
             0,
             column.kind.oid(),
             column.kind.size(),
-            -1,
+            column.modifier,
             format.code(),
         )
     });

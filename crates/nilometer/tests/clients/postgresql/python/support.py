@@ -31,3 +31,22 @@ class TableTest(unittest.TestCase):
 
     def rows(self, query="SELECT * FROM t ORDER BY time", *values, **more):
         return self.connection.execute(query, *values, **more).fetchall()
+
+
+# A column of each type that is declared, of which the second is the time.
+DECLARED = [
+    "DROP TABLE IF EXISTS every",
+    "CREATE TABLE every (id integer NOT NULL, at timestamptz NOT NULL, sm smallint, re real, price numeric(10,2) DEFAULT 9.99,"
+    " big numeric(30,4), name varchar(5), code char(4), u uuid, d date, ts timestamp, t time, i interval, j json, jb jsonb,"
+    " CONSTRAINT cheap CHECK (price < 1000), CHECK (sm > -5))",
+]
+
+
+class DeclaredTest(TableTest):
+    """Each test has the table `every`, without rows."""
+
+    def setUp(self):
+        self.connection = connect()
+        self.addCleanup(self.connection.close)
+        for statement in DECLARED:
+            self.connection.execute(statement)

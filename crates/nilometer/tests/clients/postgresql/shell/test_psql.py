@@ -36,6 +36,49 @@ class Psql(unittest.TestCase):
         said = psql("--command", "SELECT nothing")
         self.assertIn("LINE 1: SELECT nothing\n               ^", said)
 
+    def test_a_table_is_described(self):
+        psql("--command", "DROP TABLE IF EXISTS described; ")
+        made = "CREATE TABLE described (id bigint PRIMARY KEY, name text NOT NULL, v double precision, UNIQUE (name))"
+        self.assertEqual(psql("--command", made), "CREATE TABLE\n")
+        said = psql("--command", "\\d described")
+        expected = [
+            "                  Table \"public.described\"",
+            " Column |       Type       | Collation | Nullable | Default ",
+            "--------+------------------+-----------+----------+---------",
+            " id     | bigint           |           | not null | ",
+            " name   | text             |           | not null | ",
+            " v      | double precision |           |          | ",
+            "Indexes:",
+            "    \"described_pkey\" PRIMARY KEY, btree (id)",
+            "    \"described_name_key\" UNIQUE CONSTRAINT, btree (name)",
+            "",
+            "",
+        ]
+        self.assertEqual(said.split("\n"), expected)
+
+    def test_what_there_is_is_listed(self):
+        psql("--command", "DROP TABLE IF EXISTS listed")
+        psql("--command", "CREATE TABLE listed (id bigint PRIMARY KEY)")
+        quiet = ["--tuples-only", "--no-align", "--field-separator", "|"]
+        for command, wanted in [
+            ("\\dt", "public|listed|table"),
+            ("\\d", "public|listed|table"),
+            ("\\di", "public|listed_pkey|index"),
+            ("\\dn", "public|"),
+            ("\\l", os.environ["PGDATABASE"] + "|"),
+            ("\\du", os.environ["PGUSER"] + "|"),
+        ]:
+            said = psql(*quiet, "--command", command)
+            self.assertTrue(any(line.startswith(wanted) for line in said.split("\n")), "%s: %s" % (command, said))
+
+    def test_no_command_that_describes_fails(self):
+        psql("--command", "DROP TABLE IF EXISTS listed")
+        psql("--command", "CREATE TABLE listed (id bigint PRIMARY KEY)")
+        commands = "d dt dt+ di+ dv dm ds dn+ df du l+ db dx dp z dT dD dC dL dO do dA dE des det dew dy dRp dRs drds ddp dconfig"
+        for command in ["d listed", "d+ listed", "d listed_pkey", "d pg_class", "dt *.*", *commands.split()]:
+            said = psql("--command", "\\" + command)
+            self.assertNotIn("ERROR", said, command)
+
     def test_a_file_is_one_transaction(self):
         table = "DROP TABLE IF EXISTS p;\nCREATE TABLE p (time timestamptz, v double precision)%s;\n" % KEEP
         count = "SELECT count(*) FROM p;\n"

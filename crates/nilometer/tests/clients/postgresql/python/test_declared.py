@@ -1,0 +1,193 @@
+"""Declared types and constraints with psycopg 3 and asyncpg. What is stated here PostgreSQL 15 says too: `clients.py --reference`."""
+
+import asyncio
+import unittest
+import uuid
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+
+import asyncpg
+import psycopg
+from psycopg import errors
+
+from support import DECLARED, DeclaredTest, connect
+
+ROW = (
+    1,
+    datetime(2024, 1, 1, tzinfo=timezone.utc),
+    7,
+    1.5,
+    Decimal("12.34"),
+    Decimal("12345678901234567890.1234"),
+    "abc",
+    "ab  ",
+    uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    date(2024, 2, 29),
+    datetime(2024, 2, 29, 12, 0, 0, 500000),
+    time(23, 59, 59, 500000),
+    timedelta(days=1, hours=2, microseconds=3),
+    {"b": 1},
+    {"a": 2, "b": [1, None]},
+)
+NULLS = (2, datetime(2024, 1, 2, tzinfo=timezone.utc)) + (None,) * 13
+COLUMNS = "id, at, sm, re, price, big, name, code, u, d, ts, t, i, j, jb"
+KINDS = [23, 1184, 21, 700, 1700, 1700, 1043, 1042, 2950, 1082, 1114, 1083, 1186, 114, 3802]
+
+
+def inserted(connection, row, mark="%s"):
+    values = [psycopg.types.json.Json(value) if isinstance(value, dict) else value for value in row]
+    marks = ", ".join([mark] * len(values))
+    connection.execute("INSERT INTO every (%s) VALUES (%s)" % (COLUMNS, marks), values)
+
+
+class Types(DeclaredTest):
+    def test_values_come_back_as_they_went(self):
+        for mark in ["%s", "%b", "%t"]:
+            self.connection.execute("DELETE FROM every")
+            for row in [ROW, NULLS]:
+                inserted(self.connection, row, mark)
+            for binary in [False, True]:
+                rows = self.connection.execute("SELECT %s FROM every ORDER BY id" % COLUMNS, binary=binary).fetchall()
+                self.assertEqual(rows, [ROW, NULLS], "%s, binary: %s" % (mark, binary))
+
+    def test_types_and_modifiers_are_told(self):
+        columns = self.connection.execute("SELECT %s FROM every" % COLUMNS).description
+        self.assertEqual([column.type_code for column in columns], KINDS)
+        told = {column.name: (column.precision, column.scale, column.display_size) for column in columns}
+        self.assertEqual(told["price"][:2], (10, 2))
+        self.assertEqual(told["big"][:2], (30, 4))
+        self.assertEqual(told["name"][2], 5)
+        self.assertEqual(told["code"][2], 4)
+
+    def test_conditions_take_values_of_the_types(self):
+        inserted(self.connection, ROW)
+        for column, value in zip(COLUMNS.split(", "), ROW):
+            if column not in ["j", "jb", "re"]:
+                rows = self.rows("SELECT id FROM every WHERE %s = %%s" % column, (value,))
+                self.assertEqual(rows, [(1,)], column)
+
+    def test_numbers_are_exact(self):
+        for id, price in [(1, "0.10"), (2, "0.20"), (4, "-0.005"), (5, "0.004999")]:
+            self.connection.execute("INSERT INTO every (id, at, price) VALUES (%s, now(), %s)", (id, Decimal(price)))
+        rows = self.rows("SELECT id, price FROM every ORDER BY id")
+        self.assertEqual(rows, [(1, Decimal("0.10")), (2, Decimal("0.20")), (4, Decimal("-0.01")), (5, Decimal("0.00"))])
+        self.assertEqual(self.rows("SELECT sum(price) FROM every WHERE id < 3"), [(Decimal("0.30"),)])
+
+    def test_a_copy_out_is_a_copy_in_again(self):
+        for row in [ROW, NULLS]:
+            inserted(self.connection, row)
+        for options in ["", "(FORMAT csv)", "(FORMAT binary)"]:
+            with self.connection.cursor().copy("COPY every (%s) TO STDOUT %s" % (COLUMNS, options)) as copy:
+                data = b"".join(bytes(part) for part in copy)
+            self.connection.execute("DELETE FROM every")
+            with self.connection.cursor().copy("COPY every (%s) FROM STDIN %s" % (COLUMNS, options)) as copy:
+                copy.write(data)
+            self.assertEqual(self.rows("SELECT %s FROM every ORDER BY id" % COLUMNS), [ROW, NULLS], options)
+
+    def test_defaults_are_filled_in(self):
+        at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+        self.connection.execute("INSERT INTO every (id, at) VALUES (1, %s)", (at,))
+        self.connection.execute("INSERT INTO every (id, at, price) VALUES (2, %s, DEFAULT)", (at,))
+        self.connection.execute("INSERT INTO every (id, at, price) VALUES (3, %s, NULL)", (at,))
+        with self.connection.cursor().copy("COPY every (id, at) FROM STDIN") as copy:
+            copy.write("4\t2024-01-01\n")
+        rows = self.rows("SELECT id, price FROM every ORDER BY id")
+        self.assertEqual(rows, [(1, Decimal("9.99")), (2, Decimal("9.99")), (3, None), (4, Decimal("9.99"))])
+
+
+class Constraints(DeclaredTest):
+    def refused(self, values, columns):
+        with self.assertRaises(psycopg.Error) as refused:
+            self.connection.execute("INSERT INTO every (%s) VALUES (%s)" % (columns, values))
+        return refused.exception
+
+    def test_refusals_have_the_codes_of_postgresql(self):
+        for columns, values, code in [
+            ("sm", "32768", "22003"),
+            ("id", "2147483648", "22003"),
+            ("re", "'1e50'", "22003"),
+            ("price", "123456789", "22003"),
+            ("name", "'abcdef'", "22001"),
+            ("code", "'abcde'", "22001"),
+            ("u", "'x'", "22P02"),
+            ("j", "'{'", "22P02"),
+            ("jb", "'{'", "22P02"),
+            ("d", "'x'", "22007"),
+            ("d", "'2024-02-30'", "22008"),
+        ]:
+            columns = "sm, at, id" if columns == "id" else "id, at, " + columns
+            error = self.refused("1, now(), " + values, columns)
+            self.assertEqual(error.sqlstate, code, "%s %s: %s" % (columns, values, error))
+        self.assertEqual(self.rows("SELECT count(*) FROM every"), [(0,)])
+
+    def test_null_where_none_may_be_names_the_column(self):
+        for values, columns in [("now(), 1", "at, sm"), ("NULL, now()", "id, at")]:
+            error = self.refused(values, columns)
+            self.assertIsInstance(error, errors.NotNullViolation)
+            self.assertEqual((error.diag.table_name, error.diag.column_name), ("every", "id"))
+
+    def test_a_check_is_named(self):
+        for columns, values, name in [("price", "1000", "cheap"), ("sm", "-5", "every_sm_check")]:
+            error = self.refused("1, now(), " + values, "id, at, " + columns)
+            self.assertIsInstance(error, errors.CheckViolation)
+            self.assertEqual((error.diag.table_name, error.diag.constraint_name), ("every", name))
+
+    def test_an_update_meets_the_constraints_too(self):
+        inserted(self.connection, ROW)
+        for change, kind in [
+            ("price = price * 100", errors.CheckViolation),
+            ("id = NULL", errors.NotNullViolation),
+            ("sm = 40000", errors.NumericValueOutOfRange),
+            ("name = 'abcdef'", errors.StringDataRightTruncation),
+        ]:
+            with self.assertRaises(kind):
+                self.connection.execute("UPDATE every SET " + change)
+        self.assertEqual(self.rows("SELECT %s FROM every" % COLUMNS), [ROW])
+
+    def test_a_copy_with_a_wrong_row_leaves_nothing_and_says_where(self):
+        for line, code, place in [
+            ("2\t2024-01-02\t40000\tx", "22003", "line 2, column sm"),
+            ("2\t2024-01-02\t1\tabcdef", "22001", "line 2, column name"),
+            ("2\t2024-01-02\t-5\tx", "23514", "line 2"),
+            ("\\N\t2024-01-02\t1\tx", "23502", "line 2"),
+        ]:
+            with self.assertRaises(psycopg.Error) as refused:
+                with self.connection.cursor().copy("COPY every (id, at, sm, name) FROM STDIN") as copy:
+                    copy.write("1\t2024-01-01\t1\tx\n%s\n" % line)
+            self.assertEqual(refused.exception.sqlstate, code, line)
+            self.assertIn(place, refused.exception.diag.context, line)
+        self.assertEqual(self.rows("SELECT count(*) FROM every"), [(0,)])
+
+    def test_a_key_that_is_there_is_named(self):
+        self.connection.execute("DROP TABLE IF EXISTS people")
+        self.connection.execute("CREATE TABLE people (id uuid PRIMARY KEY, mail varchar(40), born date, UNIQUE (mail))")
+        key = uuid.UUID(int=7)
+        self.connection.execute("INSERT INTO people VALUES (%s, 'a@b', '1999-12-31')", (key,))
+        for values, name in [((key, "x"), "people_pkey"), ((uuid.UUID(int=8), "a@b"), "people_mail_key")]:
+            with self.assertRaises(errors.UniqueViolation) as refused:
+                self.connection.execute("INSERT INTO people (id, mail) VALUES (%s, %s)", values)
+            self.assertEqual(refused.exception.diag.constraint_name, name)
+        self.assertEqual(self.rows("SELECT * FROM people"), [(key, "a@b", date(1999, 12, 31))])
+
+
+class Asyncpg(unittest.TestCase):
+    def test_values_come_back_as_they_went(self):
+        with connect() as connection:
+            for statement in DECLARED:
+                connection.execute(statement)
+
+        async def run():
+            connection = await asyncpg.connect()
+            try:
+                marks = ", ".join("$%d" % (at + 1) for at in range(13))
+                columns = ", ".join(COLUMNS.split(", ")[:13])
+                await connection.execute("INSERT INTO every (%s) VALUES (%s)" % (columns, marks), *ROW[:13])
+                return [tuple(row) for row in await connection.fetch("SELECT %s FROM every" % columns)]
+            finally:
+                await connection.close()
+
+        self.assertEqual(asyncio.run(run()), [ROW[:13]])
+
+
+if __name__ == "__main__":
+    unittest.main()

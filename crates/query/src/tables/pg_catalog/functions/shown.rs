@@ -1,0 +1,70 @@
+//! Definitions and comments as text: `format_type`, `pg_get_indexdef`, `obj_description`.
+
+use super::names::relation;
+use super::{Answer, Asked, Call, number, text};
+use crate::tables::pg_catalog::cells::Cell;
+use crate::tables::pg_catalog::definitions::{self, format_type};
+use crate::tables::pg_catalog::objects::Of;
+use crate::tables::pg_catalog::values::Returns::{Bool, Int, Text};
+
+pub(super) const CALLS: &[Call] = &[
+    Call::new("format_type", (2, 2), Text, |_, cells| {
+        let oid = number(cells, 0);
+        Ok(oid.map(|oid| format_type(oid, number(cells, 1))).into())
+    })
+    .lenient(),
+    Call::new("pg_get_expr", (2, 3), Text, |_, cells| {
+        Ok(text(cells, 0).into())
+    }),
+    Call::new("pg_get_indexdef", (1, 3), Text, |asked, cells| {
+        let catalogue = asked.catalogue();
+        let index = relation(&catalogue, cells.first());
+        let column = number(cells, 1).unwrap_or_default();
+        Ok(index
+            .and_then(|index| definitions::index(&catalogue, index, column))
+            .into())
+    }),
+    Call::new("pg_get_constraintdef", (1, 2), Text, |asked, cells| {
+        let oid = number(cells, 0).unwrap_or_default();
+        Ok(definitions::constraint(&asked.catalogue(), oid).into())
+    }),
+    Call::new("pg_get_viewdef", (1, 2), Text, view),
+    Call::new("pg_get_ruledef", (1, 2), Text, nothing),
+    Call::new("pg_get_triggerdef", (1, 2), Text, nothing),
+    Call::new("pg_get_functiondef", (1, 1), Text, nothing),
+    Call::new("pg_get_function_arguments", (1, 1), Text, nothing),
+    Call::new("pg_get_function_identity_arguments", (1, 1), Text, nothing),
+    Call::new("pg_get_function_result", (1, 1), Text, nothing),
+    Call::new("pg_get_function_sqlbody", (1, 1), Text, nothing),
+    Call::new("pg_get_partkeydef", (1, 1), Text, nothing),
+    Call::new("pg_get_partition_constraintdef", (1, 1), Text, nothing),
+    Call::new("pg_get_serial_sequence", (2, 2), Text, nothing),
+    Call::new("pg_get_statisticsobjdef", (1, 1), Text, nothing),
+    Call::new("pg_get_statisticsobjdef_columns", (1, 1), Text, nothing),
+    Call::new("pg_sequence_last_value", (1, 1), Int, nothing),
+    Call::new("pg_relation_filenode", (1, 1), Int, |_, cells| {
+        Ok(number(cells, 0).into())
+    }),
+    Call::new("pg_relation_is_publishable", (1, 1), Bool, |_, _| {
+        Ok(false.into())
+    }),
+    Call::new("pg_relation_is_updatable", (2, 2), Int, nothing),
+    // There are no comments yet.
+    Call::new("obj_description", (1, 2), Text, nothing),
+    Call::new("shobj_description", (2, 2), Text, nothing),
+    Call::new("col_description", (2, 2), Text, nothing),
+];
+
+fn nothing(_: &Asked, _: &[Cell]) -> Answer {
+    Ok(Cell::Null)
+}
+
+fn view(asked: &Asked, cells: &[Cell]) -> Answer {
+    let catalogue = asked.catalogue();
+    let object = relation(&catalogue, cells.first());
+    Ok(match object.map(|object| &object.of) {
+        // As PostgreSQL writes it: a statement with its end.
+        Some(Of::View(query)) => format!(" {};", query.trim().trim_end_matches(';')).into(),
+        _ => Cell::Null,
+    })
+}

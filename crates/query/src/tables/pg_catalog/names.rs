@@ -1,0 +1,103 @@
+//! Which statements speak of the catalogue.
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
+
+/// Words that only the catalogue or a session answers, wherever they stand.
+const WORDS: [&str; 18] = [
+    "current_catalog",
+    "current_role",
+    "current_schema",
+    "current_user",
+    "information_schema",
+    "regclass",
+    "regcollation",
+    "regconfig",
+    "regdictionary",
+    "regnamespace",
+    "regoper",
+    "regoperator",
+    "regproc",
+    "regprocedure",
+    "regrole",
+    "regtype",
+    "session_user",
+    "user",
+];
+
+/// The same of functions: a column may have such a name.
+const CALLS: [&str; 22] = [
+    "acldefault",
+    "array_lower",
+    "array_upper",
+    "col_description",
+    "current_database",
+    "current_schemas",
+    "current_setting",
+    "format_type",
+    "generate_subscripts",
+    "getdatabaseencoding",
+    "obj_description",
+    "parse_ident",
+    "quote_ident",
+    "quote_literal",
+    "quote_nullable",
+    "set_config",
+    "shobj_description",
+    "to_regclass",
+    "to_regtype",
+    "txid_current",
+    "txid_current_if_assigned",
+    "version",
+];
+
+/// Whether a schema is one of the catalogue's.
+pub(crate) fn is_catalogue(schema: &str) -> bool {
+    schema == PG_CATALOG || schema == INFORMATION_SCHEMA
+}
+
+/// Whether a statement may speak of the catalogue, or of the session that it runs in.
+pub(crate) fn mentions(tokens: &[TokenWithSpan]) -> bool {
+    let mut significant = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .peekable();
+    while let Some(token) = significant.next() {
+        let is_called = matches!(significant.peek(), Some(Token::LParen));
+        if let Token::Word(word) = token
+            && is_word(&word.value, is_called)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn is_word(word: &str, is_called: bool) -> bool {
+    let starts = |with: &str| {
+        word.get(..with.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(with))
+    };
+    let among = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
+    starts("pg_")
+        || starts("_pg_")
+        || among(&WORDS)
+        || is_called && (starts("has_") || starts("inet_") || among(&CALLS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_users_are_not_taken_for_those_of_tools() {
+        assert!(WORDS.is_sorted() && CALLS.is_sorted());
+        for word in ["PG_CLASS", "Version", "has_table_privilege", "regclass"] {
+            assert!(is_word(word, true), "{word}");
+        }
+        for word in ["cpu", "has_error", "version", "p", "username"] {
+            assert!(!is_word(word, false), "{word}");
+        }
+    }
+}

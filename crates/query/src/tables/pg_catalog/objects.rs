@@ -1,0 +1,364 @@
+//! The objects of one database with their numbers, as one snapshot has them and as one reader may see them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::{Field, SchemaRef};
+use nilometer_engine::{Duplicates, RelationSchema, Snapshot, TableSchema};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
+use nilometer_service::{Client, INTERNAL_DATABASE, Place, Principal, Privilege, users_of};
+
+use super::oids;
+use super::relations::{self, CatalogTable};
+use crate::statement::types::kind_of;
+use crate::tables::system;
+
+/// Who asks, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    pub(crate) principal: Principal,
+    pub(crate) client: Option<Arc<Client>>,
+    /// Where names without a schema are looked up.
+    pub(crate) schema: String,
+}
+
+impl Reader {
+    /// The name that they have here.
+    pub(super) fn name(&self) -> &str {
+        let given = || self.client.as_ref().map(|client| client.user.as_str());
+        self.principal.name().or_else(given).unwrap_or("nilometer")
+    }
+
+    /// A setting of the session.
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let client = self.client.as_ref()?;
+        client.settings.get(&name.to_lowercase()).cloned()
+    }
+}
+
+/// A role.
+#[derive(Debug)]
+pub(super) struct Role {
+    pub(super) oid: i64,
+    pub(super) name: String,
+    pub(super) is_admin: bool,
+}
+
+/// A schema.
+#[derive(Debug)]
+pub(super) struct Schema {
+    pub(super) oid: i64,
+    pub(super) name: String,
+}
+
+/// A table, a view or an index.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) oid: i64,
+    /// Its place in [`Catalogue::schemas`].
+    pub(super) schema: usize,
+    pub(super) name: String,
+    pub(super) of: Of,
+}
+
+/// What an object is.
+#[derive(Debug)]
+pub(super) enum Of {
+    /// A table over time.
+    Series(Arc<TableSchema>),
+    /// A table without time.
+    Relation(Arc<RelationSchema>),
+    /// A view, with its query.
+    View(String),
+    /// One of ours, such as `system.tables`.
+    System(SchemaRef),
+    /// One of the catalogue's own.
+    Catalog(&'static CatalogTable),
+    Index(Index),
+}
+
+/// An index.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// The place of its table in [`Catalogue::objects`].
+    pub(super) table: usize,
+    /// Numbers of its columns, from 1.
+    pub(super) columns: Vec<i64>,
+    pub(super) is_primary: bool,
+    /// The constraint that it is for; 0 = none.
+    pub(super) constraint: i64,
+}
+
+impl Object {
+    /// `relkind`.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.of {
+            Of::Series(_) | Of::Relation(_) => "r",
+            Of::View(_) | Of::System(_) => "v",
+            Of::Catalog(table) => table.kind,
+            Of::Index(_) => "i",
+        }
+    }
+
+    /// Its columns as they leave a query; `None` = those of a view, which has to be planned, or of an index.
+    pub(super) fn columns(&self) -> Option<SchemaRef> {
+        match &self.of {
+            Of::Series(table) => Some(table.arrow_schema()),
+            Of::Relation(relation) => Some(relation.arrow_schema()),
+            Of::System(schema) => Some(Arc::clone(schema)),
+            Of::Catalog(table) => Some(Arc::clone(&table.arrow)),
+            Of::View(_) | Of::Index(_) => None,
+        }
+    }
+
+    /// Whether a column is never NULL.
+    pub(super) fn is_not_null(&self, at: usize, field: &Field) -> bool {
+        match &self.of {
+            Of::Series(table) => kind_of(table, at) == "time",
+            Of::Relation(_) => !field.is_nullable(),
+            Of::Catalog(table) => table.columns.get(at).is_some_and(|it| it.not_null),
+            Of::View(_) | Of::System(_) | Of::Index(_) => false,
+        }
+    }
+}
+
+/// All of one database that somebody may see.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    pub(super) reader: Reader,
+    pub(super) database: String,
+    /// Names and numbers of all databases that the reader sees.
+    pub(super) databases: Vec<(String, i64)>,
+    pub(super) schemas: Vec<Schema>,
+    pub(super) roles: Vec<Role>,
+    /// Tables and views, by schema and name; then their indexes.
+    pub(super) objects: Vec<Object>,
+    by_oid: OnceLock<HashMap<i64, usize>>,
+    by_name: OnceLock<HashMap<(usize, String), usize>>,
+}
+
+impl Catalogue {
+    /// The names of a database, without those of the catalogue itself.
+    pub(crate) fn of(snapshot: &Snapshot, database: &str, reader: Reader) -> Self {
+        let mut catalogue = Self {
+            databases: databases(snapshot, &reader.principal),
+            roles: roles(snapshot, &reader),
+            reader,
+            database: database.to_owned(),
+            schemas: schemas(snapshot, database),
+            objects: Vec::new(),
+            by_oid: OnceLock::new(),
+            by_name: OnceLock::new(),
+        };
+        catalogue.find_objects(snapshot);
+        catalogue
+    }
+
+    /// Whether it has the names of this database.
+    pub(crate) fn is_of(&self, database: &str) -> bool {
+        self.database == database
+    }
+
+    fn find_objects(&mut self, snapshot: &Snapshot) {
+        let database = self.database.clone();
+        let principal = self.reader.principal.clone();
+        let reads = |place: Place<'_>| principal.check(Privilege::Read, place).is_ok();
+        let reads_all = reads(Place::database(&database));
+        for at in 0..self.schemas.len() {
+            let (schema, oid) = (self.schemas[at].name.clone(), self.schemas[at].oid);
+            let mut found: Vec<Object> = Vec::new();
+            let mut add = |oid: i64, name: String, of: Of| {
+                if reads_all || reads(Place::table(&database, &schema, &name)) {
+                    let schema = at;
+                    found.push(Object {
+                        oid,
+                        schema,
+                        name,
+                        of,
+                    });
+                }
+            };
+            match schema.as_str() {
+                SYSTEM_SCHEMA if reads_all => {
+                    for name in system::TABLES {
+                        if let Some(schema) = system::schema(name) {
+                            add(oids::view(oid, name), name.to_owned(), Of::System(schema));
+                        }
+                    }
+                }
+                SYSTEM_SCHEMA => {}
+                PG_CATALOG | INFORMATION_SCHEMA => {
+                    let tables = relations::all().iter();
+                    for table in tables.filter(|table| table.schema == schema) {
+                        found.push(Object {
+                            oid: table.oid,
+                            schema: at,
+                            name: table.name.to_owned(),
+                            of: Of::Catalog(table),
+                        });
+                    }
+                }
+                _ => {
+                    for name in snapshot.tables(&database, &schema).unwrap_or_default() {
+                        if let Some(table) = snapshot.table(&database, &schema, &name) {
+                            add(oids::table(table.id), name, Of::Series(table));
+                        }
+                    }
+                    for name in define::relations(snapshot, &database, &schema) {
+                        let found = define::find_relation(snapshot, &database, &schema, &name);
+                        if let Some(reader) = found {
+                            let relation = Arc::clone(reader.schema());
+                            add(oids::relation(relation.id), name, Of::Relation(relation));
+                        }
+                    }
+                    for name in define::views(snapshot, &database, &schema) {
+                        let query = define::view(snapshot, &database, &schema, &name);
+                        let query = query.unwrap_or_default();
+                        add(oids::view(oid, &name), name, Of::View(query));
+                    }
+                    found.sort_by(|one, other| one.name.cmp(&other.name));
+                }
+            }
+            self.objects.append(&mut found);
+        }
+        let mut indexes = Vec::new();
+        for (at, object) in self.objects.iter().enumerate() {
+            indexes.extend(indexes_of(at, object));
+        }
+        self.objects.append(&mut indexes);
+    }
+
+    /// An object by its number.
+    pub(super) fn by_oid(&self, oid: i64) -> Option<&Object> {
+        let places = self.by_oid.get_or_init(|| {
+            let objects = self.objects.iter().enumerate();
+            objects.map(|(at, object)| (object.oid, at)).collect()
+        });
+        self.objects.get(*places.get(&oid)?)
+    }
+
+    /// An object by its name, in a schema or where names without one are looked up.
+    pub(super) fn by_name(&self, schema: Option<&str>, name: &str) -> Option<&Object> {
+        let places = self.by_name.get_or_init(|| {
+            let objects = self.objects.iter().enumerate();
+            let named = objects.map(|(at, object)| ((object.schema, object.name.clone()), at));
+            named.collect()
+        });
+        let within = |schema: &str| {
+            let at = self.schemas.iter().position(|it| it.name == schema)?;
+            self.objects.get(*places.get(&(at, name.to_owned()))?)
+        };
+        match schema {
+            Some(schema) => within(schema),
+            None => within(PG_CATALOG).or_else(|| within(&self.reader.schema)),
+        }
+    }
+
+    /// Whether an object is found by its name alone.
+    pub(super) fn is_visible(&self, object: &Object) -> bool {
+        let schema = self.schemas.get(object.schema);
+        schema.is_some_and(|it| it.name == PG_CATALOG || it.name == self.reader.schema)
+    }
+
+    /// The schema of an object.
+    pub(super) fn schema_of(&self, object: &Object) -> &str {
+        let schema = self.schemas.get(object.schema);
+        schema.map_or("", |schema| schema.name.as_str())
+    }
+}
+
+fn databases(snapshot: &Snapshot, principal: &Principal) -> Vec<(String, i64)> {
+    let names = snapshot.databases().into_iter();
+    names
+        .filter(|name| name != INTERNAL_DATABASE && principal.sees(name))
+        .filter_map(|name| {
+            let id = snapshot.database_id(&name)?;
+            Some((name, oids::database(id.0)))
+        })
+        .collect()
+}
+
+fn schemas(snapshot: &Snapshot, database: &str) -> Vec<Schema> {
+    let named = |name: &str, oid| Schema {
+        oid,
+        name: name.to_owned(),
+    };
+    let mut schemas = vec![
+        named(PG_CATALOG, oids::PG_CATALOG_OID),
+        named(INFORMATION_SCHEMA, oids::INFORMATION_SCHEMA_OID),
+        named(SYSTEM_SCHEMA, oids::SYSTEM_SCHEMA_OID),
+    ];
+    for name in snapshot.schemas(database).unwrap_or_default() {
+        if let Some(id) = snapshot.schema_id(database, &name)
+            && !define::is_reserved(&name)
+        {
+            schemas.push(named(&name, oids::schema(id, &name)));
+        }
+    }
+    schemas
+}
+
+/// The owner of everything, and all users for an administrator, oneself for others.
+fn roles(snapshot: &Snapshot, reader: &Reader) -> Vec<Role> {
+    let own = reader.name();
+    let role = |oid, name: &str, is_admin| Role {
+        oid,
+        name: name.to_owned(),
+        is_admin,
+    };
+    let users = users_of(snapshot);
+    if reader.principal.name().is_none() && users.iter().all(|user| user.name != own) {
+        return vec![role(oids::OWNER, own, true)];
+    }
+    let mut roles = vec![role(oids::OWNER, "nilometer", true)];
+    let sees_all = reader.principal.is_admin();
+    for user in users {
+        if sees_all || user.name == own {
+            roles.push(role(oids::user(&user.name), &user.name, user.is_admin));
+        }
+    }
+    roles
+}
+
+/// The indexes of a table that stands in this place.
+fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
+    let index = |oid, name, columns, is_primary, constraint| Object {
+        oid,
+        schema: object.schema,
+        name,
+        of: Of::Index(Index {
+            table,
+            columns,
+            is_primary,
+            constraint,
+        }),
+    };
+    match &object.of {
+        Of::Relation(relation) => {
+            let keys = std::iter::once(&relation.primary_key).chain(&relation.unique);
+            let keys = keys.enumerate().map(|(key, positions)| {
+                let names = positions
+                    .iter()
+                    .filter_map(|&at| relation.columns.get(at as usize));
+                let names: Vec<&str> = names.map(|column| column.name.as_str()).collect();
+                let name = match key {
+                    0 => format!("{}_pkey", object.name),
+                    _ => format!("{}_{}_key", object.name, names.join("_")),
+                };
+                let columns = positions.iter().map(|&at| i64::from(at) + 1).collect();
+                let constraint = oids::constraint(relation.id, key);
+                let oid = oids::index(relation.id, key);
+                index(oid, name, columns, key == 0, constraint)
+            });
+            keys.collect()
+        }
+        Of::Series(series) if series.settings.duplicates == Duplicates::Unique => {
+            // Tags may be NULL, so the key is no primary one.
+            let mut columns: Vec<i64> = (2..).take(series.tags.len()).collect();
+            columns.push(1);
+            let name = format!("{}_key", object.name);
+            vec![index(oids::table_index(series.id), name, columns, false, 0)]
+        }
+        _ => Vec::new(),
+    }
+}

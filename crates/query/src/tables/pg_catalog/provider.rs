@@ -1,0 +1,271 @@
+//! Tables of the catalogue as the planner sees them.
+//!
+//! Does: make the rows when a table is read, only those of one object where the conditions say which. Does not: know what is in
+//! them (`rows.rs`, `standard.rs`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::TableType;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
+use futures::stream;
+use nilometer_engine::nearest;
+use nilometer_service::define::INFORMATION_SCHEMA;
+
+use super::cells::Sink;
+use super::objects::{Catalogue, Object, Of};
+use super::reading::Reading;
+use super::relations::{self, CatalogTable};
+use super::{rows, standard};
+use crate::error::Error;
+use crate::statement::name::TableName;
+
+/// Columns by which rows are found without making the others.
+const KEYS: [&str; 6] = [
+    "oid",
+    "attrelid",
+    "indrelid",
+    "indexrelid",
+    "conrelid",
+    "adrelid",
+];
+
+/// A table of a schema of the catalogue; `None` = PostgreSQL has none of this name there.
+pub(crate) fn table(
+    reading: Arc<dyn Reading>,
+    database: &str,
+    schema: &str,
+    name: &str,
+) -> Option<Arc<dyn TableProvider>> {
+    Some(Arc::new(Table {
+        table: relations::find(schema, name)?,
+        database: database.to_owned(),
+        reading,
+    }))
+}
+
+/// Whether a schema of the catalogue has a table of this name.
+pub(crate) fn has(schema: &str, name: &str) -> bool {
+    relations::find(schema, name).is_some()
+}
+
+/// The error for a table that a schema of the catalogue has not.
+pub(crate) fn unknown_table(name: &TableName) -> Option<Error> {
+    if has(&name.schema, &name.table) {
+        return None;
+    }
+    Some(Error::UnknownTable {
+        name: name.shown(),
+        nearest: nearest(&name.table, names_of(&name.schema)),
+        position: name.position,
+    })
+}
+
+/// The names of the tables of a schema of the catalogue.
+pub(crate) fn names_of(schema: &str) -> Vec<String> {
+    let tables = relations::all().iter();
+    tables
+        .filter(|table| table.schema == schema)
+        .map(|table| table.name.to_owned())
+        .collect()
+}
+
+#[derive(Debug)]
+struct Table {
+    table: &'static CatalogTable,
+    database: String,
+    reading: Arc<dyn Reading>,
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.table.arrow)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let pushed = |filter: &&Expr| match wanted_by(filter) {
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(pushed).collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns: Vec<usize> = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.table.columns.len()).collect(),
+        };
+        let schema = Arc::new(self.table.arrow.project(&columns)?);
+        let wanted = Wanted::of(filters);
+        let catalogue = self.reading.names_of_database(&self.database);
+        let views = self.views(&catalogue, &wanted).await;
+        let source = Source {
+            table: self.table,
+            columns,
+            schema: Arc::clone(&schema),
+            catalogue,
+            wanted,
+            views: Arc::new(views),
+        };
+        Ok(Arc::new(StreamingTableExec::try_new(
+            schema,
+            vec![Arc::new(source)],
+            None,
+            None,
+            false,
+            limit,
+        )?))
+    }
+}
+
+impl Table {
+    /// The columns of the views that are asked for: each has to be planned. One that cannot be has none.
+    async fn views(&self, catalogue: &Catalogue, wanted: &Wanted) -> HashMap<i64, SchemaRef> {
+        let mut views = HashMap::new();
+        let lists_columns = self.table.name == "pg_attribute"
+            || (self.table.schema == INFORMATION_SCHEMA && self.table.name == "columns");
+        if !lists_columns {
+            return views;
+        }
+        for object in &catalogue.objects {
+            if !matches!(object.of, Of::View(_)) || !wanted.has(object.oid) {
+                continue;
+            }
+            let name = TableName {
+                database: self.database.clone(),
+                schema: catalogue.schema_of(object).to_owned(),
+                table: object.name.clone(),
+                position: None,
+            };
+            if let Some(provider) = Box::pin(self.reading.provider(&name)).await {
+                views.insert(object.oid, provider.schema());
+            }
+        }
+        views
+    }
+}
+
+/// The objects whose rows are asked for; `None` = all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted(Option<HashSet<i64>>);
+
+impl Wanted {
+    fn of(filters: &[Expr]) -> Self {
+        let sets = filters.iter().filter_map(wanted_by);
+        Self(sets.reduce(|one, other| &one & &other))
+    }
+
+    pub(super) fn has(&self, oid: i64) -> bool {
+        self.0.as_ref().is_none_or(|oids| oids.contains(&oid))
+    }
+
+    /// The objects that are asked for.
+    pub(super) fn objects<'a>(
+        &'a self,
+        catalogue: &'a Catalogue,
+    ) -> Box<dyn Iterator<Item = &'a Object> + 'a> {
+        match &self.0 {
+            Some(oids) => Box::new(oids.iter().filter_map(|oid| catalogue.by_oid(*oid))),
+            None => Box::new(catalogue.objects.iter()),
+        }
+    }
+}
+
+/// The numbers that a condition on a key leaves; `None` = it is another condition.
+fn wanted_by(filter: &Expr) -> Option<HashSet<i64>> {
+    let is_key = |expr: &Expr| matches!(expr, Expr::Column(it) if KEYS.contains(&it.name.as_str()));
+    match filter {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => {
+            let value = match (is_key(left), is_key(right)) {
+                (true, _) => right,
+                (_, true) => left,
+                _ => return None,
+            };
+            Some(HashSet::from([number(value)?]))
+        }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => Some(&wanted_by(left)? | &wanted_by(right)?),
+        Expr::InList(list) if !list.negated && is_key(&list.expr) => {
+            list.list.iter().map(number).collect()
+        }
+        _ => None,
+    }
+}
+
+fn number(value: &Expr) -> Option<i64> {
+    match value {
+        Expr::Literal(ScalarValue::Int64(number), _) => *number,
+        Expr::Literal(ScalarValue::Int32(Some(number)), _) => Some(i64::from(*number)),
+        _ => None,
+    }
+}
+
+/// What makes the rows.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) table: &'static CatalogTable,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) wanted: Wanted,
+    /// The columns of views by their numbers.
+    pub(super) views: Arc<HashMap<i64, SchemaRef>>,
+}
+
+impl Source {
+    /// The columns of an object; `None` = it has none, or is a view that cannot be read.
+    pub(super) fn columns_of(&self, object: &Object) -> Option<SchemaRef> {
+        let of_view = || self.views.get(&object.oid).cloned();
+        object.columns().or_else(of_view)
+    }
+}
+
+impl PartitionStream for Source {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut sink = Sink::new(self.table, &self.columns, Arc::clone(&self.schema));
+        let filled = if self.table.schema == INFORMATION_SCHEMA {
+            standard::fill(self, &mut sink)
+        } else {
+            rows::fill(self, &mut sink)
+        };
+        let batches = match filled.and_then(|()| sink.finish()) {
+            Ok(batches) => batches.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        };
+        let schema = Arc::clone(&self.schema);
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches)))
+    }
+}

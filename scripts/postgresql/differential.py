@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""The same statements over the wire to PostgreSQL 15 and to our program: rows, types, their text and binary forms, SQLSTATEs.
+
+Does: make statements from a seed, send each to both by the extended query, once for text and once for binary results, and
+compare the columns' names and types, the bytes of all values and the code of an error. PostgreSQL is started here, in a folder
+of its own. Does not: skip where PostgreSQL or psycopg is missing; that fails.
+
+    python3 scripts/postgresql/differential.py [--program FILE] [--seed N] [--statements N] [--show]
+
+What differs and is meant to is in docs/guide/postgresql.md ("What differs"); such statements are not made, or say so here.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, ".."))
+import clients  # noqa: E402
+import oracle  # noqa: E402
+
+servers = clients.servers
+
+
+class Reference:
+    """PostgreSQL in a folder of its own, on a socket in it."""
+
+    def __init__(self):
+        self.programs = oracle.find_postgresql()
+        if self.programs is None:
+            raise RuntimeError("no initdb in /usr/lib/postgresql/*/bin or the PATH; install postgresql")
+        self.before = []
+        if os.geteuid() == 0:
+            self.before = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        self.folder = tempfile.mkdtemp(prefix="postgresql-")
+        os.chmod(self.folder, 0o777)
+        self.data = os.path.join(self.folder, "data")
+
+    def run(self, program, *arguments):
+        command = self.before + [os.path.join(self.programs, program), *arguments]
+        done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise RuntimeError("%s: %s" % (program, done.stderr))
+
+    def __enter__(self):
+        self.run("initdb", "-D", self.data, "-U", "postgres", "--locale=C", "-E", "UTF8", "-A", "trust", "--no-sync")
+        options = "-c listen_addresses='' -k %s -c fsync=off -c timezone=UTC" % self.folder
+        self.run("pg_ctl", "-D", self.data, "-w", "-l", os.path.join(self.folder, "log"), "-o", options, "start")
+        return self
+
+    def __exit__(self, *_):
+        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# Tables that both have; a table with a key and one over time.
+SETUP = [
+    "CREATE TABLE a (id bigint PRIMARY KEY, n bigint, f double precision, s text, b boolean)",
+    "CREATE TABLE o (id bigint PRIMARY KEY, a_id bigint, s text NOT NULL)",
+]
+
+
+class Statements:
+    """Statements from a seed."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def pick(self, *choices):
+        return self.rng.choice(choices)
+
+    # Expressions by type. `deep` bounds how they nest.
+    def integer(self, deep=2):
+        if deep == 0 or self.rng.random() < 0.3:
+            return self.pick("0", "1", "-7", "42", "n", "id", "9223372036854775807", "NULL::bigint", "3000000000", "'12'::bigint")
+        one, other = self.integer(deep - 1), self.integer(deep - 1)
+        return self.pick(
+            "(%s + %s)" % (one, other), "(%s - %s)" % (one, other), "(%s * %s)" % (one, other), "(%s / %s)" % (one, other),
+            "(%s %% %s)" % (one, other), "abs(%s)" % one, "coalesce(%s, %s)" % (one, other), "(- %s)" % one,
+            "length(%s)::bigint" % self.text(deep - 1), "CASE WHEN %s THEN %s ELSE %s END" % (self.truth(deep - 1), one, other),
+            "nullif(%s, %s)" % (one, other), "greatest(%s, %s)" % (one, other), "least(%s, %s)" % (one, other),
+            "strpos(%s, %s)::bigint" % (self.text(deep - 1), self.text(deep - 1)),
+        )
+
+    def float(self, deep=2):
+        if deep == 0 or self.rng.random() < 0.3:
+            return self.pick("0.5::double precision", "f", "-1e10::float8", "'NaN'::float8", "'Infinity'::float8", "1e-7::float8", "NULL::float8")
+        one, other = self.float(deep - 1), self.float(deep - 1)
+        return self.pick(
+            "(%s + %s)" % (one, other), "(%s * %s)" % (one, other), "abs(%s)" % one, "coalesce(%s, %s)" % (one, other),
+            "floor(%s)" % one, "ceil(%s)" % one, "(%s)::float8" % self.integer(deep - 1), "sqrt(abs(%s))" % one,
+            "CASE WHEN %s THEN %s END" % (self.truth(deep - 1), one), "trunc(%s)" % one,
+        )
+
+    def text(self, deep=2):
+        if deep == 0 or self.rng.random() < 0.3:
+            return self.pick("'abc'", "s", "''", "'Zürich'", "'a''b'", "NULL::text", "'  x '", "'%_'", "'true'", "'12'")
+        one, other = self.text(deep - 1), self.text(deep - 1)
+        return self.pick(
+            "(%s || %s)" % (one, other), "upper(%s)" % one, "lower(%s)" % one, "trim(%s)" % one, "reverse(%s)" % one,
+            "substr(%s, %d, %d)" % (one, self.rng.randrange(-2, 5), self.rng.randrange(0, 4)), "coalesce(%s, %s)" % (one, other),
+            "replace(%s, 'a', %s)" % (one, other), "left(%s, %d)" % (one, self.rng.randrange(-3, 4)), "right(%s, 2)" % one,
+            "lpad(%s, 5, '*')" % one, "repeat(%s, %d)" % (one, self.rng.randrange(-1, 3)), "split_part(%s, 'b', 1)" % one,
+            "(%s)::text" % self.integer(deep - 1), "(%s)::text" % self.truth(deep - 1), "(%s)::text" % self.float(deep - 1),
+            "initcap(%s)" % one, "concat(%s, %s)" % (one, other), "ltrim(%s)" % one, "btrim(%s, 'a')" % one,
+            "translate(%s, 'ab', 'x')" % one,
+        )
+
+    def truth(self, deep=2):
+        if deep == 0 or self.rng.random() < 0.2:
+            return self.pick("true", "false", "b", "NULL::boolean")
+        return self.pick(
+            "(%s %s %s)" % (self.integer(deep - 1), self.pick("=", "<>", "<", ">="), self.integer(deep - 1)),
+            "(%s %s %s)" % (self.text(deep - 1), self.pick("=", "<>", "<", ">"), self.text(deep - 1)),
+            "(%s %s %s)" % (self.float(deep - 1), self.pick("=", "<", ">"), self.float(deep - 1)),
+            "(%s %s %s)" % (self.truth(deep - 1), self.pick("AND", "OR"), self.truth(deep - 1)),
+            "(NOT %s)" % self.truth(deep - 1), "(%s IS NULL)" % self.text(deep - 1), "(%s IS NOT NULL)" % self.integer(deep - 1),
+            "(%s LIKE 'a%%')" % self.text(deep - 1), "(%s IN (1, 42, NULL))" % self.integer(deep - 1),
+            "(%s BETWEEN -5 AND %s)" % (self.integer(deep - 1), self.integer(deep - 1)), "(%s IS TRUE)" % self.truth(deep - 1),
+            "(%s IS DISTINCT FROM %s)" % (self.integer(deep - 1), self.integer(deep - 1)), "(%s ~ '^a')" % self.text(deep - 1),
+        )
+
+    def moment(self):
+        base = self.pick("timestamptz '2024-02-29 12:34:56.789012+00'", "timestamp '1999-12-31 23:59:59'", "date '2024-03-31'",
+                         "timestamptz '2024-05-01 00:00:00+02'")
+        zoned = base if not base.startswith("date") else "timestamp '2024-03-31 10:00:00'"
+        return self.pick(
+            base, "(%s + interval '1 month')" % base, "(%s - interval '36 hours')" % base, "date_trunc('%s', %s)" % (self.pick("day", "month", "hour", "year", "week", "quarter"), zoned),
+            "extract(%s FROM %s)" % (self.pick("year", "month", "day", "dow", "doy", "week", "quarter"), base),
+            "(%s)::date" % base, "(%s < now())" % base,
+        )
+
+    def any(self):
+        return self.pick(self.integer, self.float, self.text, self.truth)()
+
+    def select(self):
+        kind = self.rng.randrange(8)
+        if kind == 0:
+            return "SELECT %s AS x, %s AS y FROM a ORDER BY id" % (self.any(), self.any())
+        if kind == 1:
+            return "SELECT id, s FROM a WHERE %s ORDER BY id" % self.truth()
+        if kind == 2:
+            return "SELECT b, count(*), count(n), min(s), max(n), sum(f) FROM a WHERE %s GROUP BY b ORDER BY b" % self.truth(1)
+        if kind == 3:
+            return "SELECT a.id, o.id AS other, o.s FROM a %s JOIN o ON o.a_id = a.id WHERE %s ORDER BY 1, 2" % (
+                self.pick("", "LEFT"), self.pick("true", "a.n > 0", "o.s IS NOT NULL", "a.b"))
+        if kind == 4:
+            return "SELECT id, (SELECT max(o.s) FROM o WHERE o.a_id = a.id) AS m FROM a ORDER BY id LIMIT %d OFFSET %d" % (
+                self.rng.randrange(4), self.rng.randrange(3))
+        if kind == 5:
+            return "SELECT %s AS t" % self.moment()
+        if kind == 6:
+            return "SELECT id, %s OVER (PARTITION BY b ORDER BY id) AS w FROM a ORDER BY id" % self.pick(
+                "row_number()", "rank()", "sum(n)", "lag(s)", "count(*)", "max(f)")
+        return "SELECT DISTINCT %s AS x FROM a %s SELECT %s FROM a ORDER BY 1" % (
+            (lambda one: (one, self.pick("UNION", "UNION ALL", "EXCEPT", "INTERSECT"), one))(self.pick("n", "s", "b", "id % 3")))
+
+    def change(self):
+        key = self.rng.randrange(12)
+        value = lambda: (self.pick("NULL", "1", "-5", "77"), self.pick("NULL", "0.25", "-3.5"), self.pick("NULL", "'abc'", "'x'", "''"), self.pick("NULL", "true", "false"))
+        kind = self.rng.randrange(7)
+        if kind == 0:
+            return "INSERT INTO a VALUES (%d, %s, %s, %s, %s)" % ((key,) + value())
+        if kind == 1:
+            return "INSERT INTO a VALUES (%d, %s, %s, %s, %s) ON CONFLICT %s" % (
+                (key,) + value() + (self.pick("DO NOTHING", "(id) DO UPDATE SET n = excluded.n, s = a.s"),))
+        if kind == 2:
+            return "UPDATE a SET n = %s, s = %s WHERE %s" % (self.pick("n + 1", "NULL", "id * 2", "5"), self.pick("s", "'up'", "upper(s)"), self.truth(1))
+        if kind == 3:
+            return "DELETE FROM a WHERE id = %d AND %s" % (key, self.truth(1))
+        if kind == 4:
+            return "INSERT INTO o VALUES (%d, %s, %s)" % (key, self.pick("1", "2", "3", "NULL"), self.pick("'p'", "'q'", "NULL"))
+        if kind == 5:
+            return "UPDATE o SET s = %s WHERE a_id = %d" % (self.pick("'z'", "s || 'a'", "NULL"), self.rng.randrange(1, 4))
+        return "DELETE FROM o WHERE id = %d" % key
+
+    def wrong(self):
+        return self.pick(
+            "SELECT 1 / 0", "SELECT 5 %% 0".replace("%%", "%"), "SELECT nothing FROM a", "SELECT * FROM nowhere", "SELECT 'x'::bigint", "SELEC 1",
+            "SELECT nofunction(1)", "SELECT a.id FROM a, o WHERE id = 1", "SELECT 'x'::timestamptz", "SELECT n FROM a GROUP BY b",
+            "INSERT INTO a VALUES (NULL, 1, 1, 'x', true)", "INSERT INTO o VALUES (99, 1, NULL)", "SELECT 9223372036854775807 + 1::bigint",
+            "SELECT (SELECT id FROM a UNION ALL SELECT 1)", "SELECT '2024-13-01'::date", "CREATE TABLE a (id bigint PRIMARY KEY)",
+            "DROP TABLE nowhere", "SELECT 'maybe'::boolean", "SELECT sum(s) FROM a", "SELECT * FROM a WHERE n",
+            "INSERT INTO a (id, nosuch) VALUES (1, 2)", "UPDATE a SET nosuch = 1", "SELECT 1 UNION SELECT 1, 2", "SELECT count(*) FROM a WHERE count(*) > 1",
+            "SELECT id FROM a ORDER BY 7", "SELECT 'a' ~ '('", "SELECT sqrt(-1::float8)", "SELECT current_setting('no.such')",
+            "SELECT 'nowhere'::regclass", "INSERT INTO a (id) VALUES (1, 2)", "SELECT $1 + 1", "TABLE nowhere",
+            "SELECT 100000::smallint", "SELECT 3000000000::integer",
+        )
+
+    def next(self):
+        chance = self.rng.random()
+        if chance < 0.72:
+            return self.select()
+        if chance < 0.94:
+            return self.change()
+        return self.wrong()
+
+
+# Types of columns that are others here, ours first; their text is the same. The guide says why.
+TYPES = {
+    (20, 23): "whole numbers are bigint",
+    (20, 1700): "sum of bigint over a window is bigint",
+    (1700, 20): "row_number, rank and dense_rank are unsigned",
+    (23, 1700): "extract is integer",
+}
+
+# Codes of errors that are others here, by the statement. The guide says so.
+CODES = {
+    "SELECT id FROM a ORDER BY 7": ("42000", "42P10"),
+    "SELECT sqrt(-1::float8)": ("42000", "2201F"),
+    "SELECT '2024-13-01'::date": ("22P02", "22008"),
+    "SELECT $1 + 1": ("42P02", "08P01"),
+    "INSERT INTO a (id) VALUES (1, 2)": ("42000", "42601"),
+    "TABLE nowhere": ("42601", "42P01"),
+}
+
+
+def is_meant(statement, ours, theirs):
+    """Whether two answers differ as the guide says."""
+    if statement in CODES and "error" in (ours[0], theirs[0]):
+        return CODES[statement] == (ours[1], theirs[1])
+    if ours[0] != "rows" or theirs[0] != "rows" or len(ours[1]) != len(theirs[1]):
+        return False
+    pairs = [(one[1], other[1]) for one, other in zip(ours[1], theirs[1])]
+    return all(one == other or (one, other) in TYPES for one, other in pairs)
+
+
+def ask(connection, statement, binary):
+    """Columns and rows, or the code of an error."""
+    from psycopg.pq import ExecStatus
+
+    result = connection.pgconn.exec_params(statement.encode(), [], result_format=1 if binary else 0)
+    if result.status == ExecStatus.TUPLES_OK:
+        columns = [(result.fname(at).decode(), result.ftype(at)) for at in range(result.nfields)]
+        rows = [tuple(result.get_value(row, at) for at in range(result.nfields)) for row in range(result.ntuples)]
+        return ("rows", columns, rows)
+    if result.status == ExecStatus.COMMAND_OK:
+        return ("done", result.command_status.decode())
+    return ("error", result.error_field(67).decode(), result.error_message.decode(errors="replace").strip())
+
+
+def kind_of(ours, theirs):
+    """In which way two answers differ; None = they do not."""
+    if ours[0] != theirs[0]:
+        if "error" in (ours[0], theirs[0]):
+            wrong = ours if ours[0] == "error" else theirs
+            return "only %s refuses: %s" % ("ours" if wrong is ours else "PostgreSQL", wrong[1])
+        return "%s for %s" % (ours[0], theirs[0])
+    if ours[0] == "error":
+        return None if ours[1] == theirs[1] else "code %s for %s" % (ours[1], theirs[1])
+    if ours[0] == "done":
+        return None if ours == theirs else "%s for %s" % (ours[1], theirs[1])
+    if [name for name, _ in ours[1]] != [name for name, _ in theirs[1]]:
+        return "names of columns"
+    if ours[1] != theirs[1]:
+        return "types %s for %s" % ([of for _, of in ours[1]], [of for _, of in theirs[1]])
+    return None if ours[2] == theirs[2] else "rows"
+
+
+def compare(ours, theirs, statements, show):
+    """Counts of those that agree, of those that are meant to differ, and of the ways in which others differ."""
+    agreed, meant, differed = 0, 0, {}
+    for statement in statements:
+        is_query = statement.startswith("SELECT")
+        for binary in [False, True] if is_query else [False]:
+            pair = ask(ours, statement, binary), ask(theirs, statement, binary)
+            kind = kind_of(*pair)
+            if kind is None:
+                agreed += 1
+                continue
+            # Where types are meant to differ the texts agree; binary forms are those of the types.
+            if is_meant(statement, *pair) and (binary or pair[0][2] == pair[1][2] or pair[0][0] == "error"):
+                meant += 1
+                break
+            kind = ("binary: " if binary and kind == "rows" else "") + kind
+            differed.setdefault(kind, []).append((statement, pair))
+            break
+    for kind, cases in sorted(differed.items(), key=lambda one: -len(one[1])):
+        print("%d x %s" % (len(cases), kind))
+        for statement, (our, their) in cases[: 8 if show else 2]:
+            print("    %s\n        ours:       %s\n        PostgreSQL: %s" % (statement, str(our)[:300], str(their)[:300]))
+    return agreed, meant, sum(len(cases) for cases in differed.values())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", help="the program under test; without it, the release build")
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--statements", type=int, default=4000)
+    parser.add_argument("--show", action="store_true", help="show more of what differs")
+    arguments = parser.parse_args()
+    library = clients.CLIENTS["python"](os.path.join(servers.target_dir(), "clients-postgresql"))
+    try:
+        library.install()
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        print("psycopg cannot be installed: %s\ntest result: FAILED. 0 passed; 1 failed;" % error)
+        sys.exit(1)
+    # From here on with the Python that has psycopg.
+    program = library.command(False)[0][0]
+    if "DIFFERENTIAL" not in os.environ:
+        os.execve(program, [program, *sys.argv], {**os.environ, "DIFFERENTIAL": "1"})
+    import psycopg
+
+    begun = time.monotonic()
+    try:
+        reference = Reference()
+    except RuntimeError as error:
+        print("%s\ntest result: FAILED. 0 passed; 1 failed;" % error)
+        sys.exit(1)
+    with reference, clients.Nilometer(servers.program(arguments.program), []) as server:
+        host, port = server.address
+        ours = psycopg.connect(host=host, port=port, user="postgres", dbname="postgres", autocommit=True)
+        theirs = psycopg.connect(host=reference.folder, user="postgres", dbname="postgres", autocommit=True)
+        made = Statements(arguments.seed)
+        agreed, meant, differed = compare(ours, theirs, SETUP + [made.next() for _ in range(arguments.statements)], arguments.show)
+        ours.close()
+        theirs.close()
+    print("seed %d: %d answers agree, %d differ as the guide says, %d differ otherwise, %.0f s" % (arguments.seed, agreed, meant, differed, time.monotonic() - begun))
+    print("test result: %s. %d passed; %d failed;" % ("FAILED" if differed else "ok", agreed, differed))
+    sys.exit(1 if differed else 0)
+
+
+if __name__ == "__main__":
+    main()
