@@ -95,7 +95,9 @@ impl Table {
     /// How a scan of these columns shows what leaves the engine; `None` = as it is.
     fn shown_as(&self, projection: &[usize]) -> Result<Option<ShownAs>> {
         let columns = self.schema.shown_columns();
-        if columns.is_plain() {
+        // The time of [`ROW_COLUMNS`] leaves the engine under the name that it has there.
+        let is_renamed = projection.contains(&(columns.len() + 1));
+        if columns.is_plain() && !is_renamed {
             return Ok(None);
         }
         Ok(Some(ShownAs {
