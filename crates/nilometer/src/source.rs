@@ -175,8 +175,7 @@ impl Source {
         if let Self::Store(store) = self {
             return Ok(store.engine().snapshot().databases());
         }
-        let statement = "SELECT DISTINCT catalog_name FROM information_schema.schemata ORDER BY 1";
-        self.query(database, statement)?.texts()
+        self.query(database, "SHOW DATABASES")?.texts()
     }
 
     /// Ends what was opened.

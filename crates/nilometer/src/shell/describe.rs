@@ -9,11 +9,14 @@ use crate::print::Table;
 use crate::source::Source;
 use crate::sql_text::literal;
 
+/// Schemas that have the same tables in every database.
+const CATALOGUES: &str = "'information_schema', 'pg_catalog'";
+
 /// Tables of a database, as text.
 pub(crate) fn tables(source: &Source, database: &str) -> anyhow::Result<String> {
     let statement = format!(
         "SELECT table_schema, table_name, table_type FROM information_schema.tables \
-         WHERE table_catalog = {} AND table_schema <> 'information_schema' ORDER BY 1, 2",
+         WHERE table_catalog = {} AND table_schema NOT IN ({CATALOGUES}) ORDER BY 1, 2",
         literal(database)
     );
     let rows = rows(source, database, &statement)?;
@@ -40,29 +43,31 @@ pub(crate) fn table(source: &Source, database: &str, name: &str) -> anyhow::Resu
         "" => String::new(),
         schema => format!("AND table_schema = {} ", literal(schema)),
     };
-    let statement = format!(
-        "SELECT column_name, data_type, is_nullable FROM information_schema.columns \
+    let in_system = in_schema.replace("table_schema", "schema_name");
+    // What the store knows of its own tables; views and the catalogues are in the standard's schema only.
+    let own = format!(
+        "SELECT column_name, kind, lower(type) FROM system.columns \
+         WHERE database_name = {} AND table_name = {} {in_system}ORDER BY position",
+        literal(database),
+        literal(table)
+    );
+    let of_all = format!(
+        "SELECT column_name, 'column', data_type FROM information_schema.columns \
          WHERE table_catalog = {} AND table_name = {} {in_schema}ORDER BY ordinal_position",
         literal(database),
         literal(table)
     );
-    let rows = rows(source, database, &statement)?;
-    if rows.is_empty() {
+    // Who may read one table only may not read the system's.
+    let mut found = rows(source, database, &own).unwrap_or_default();
+    if found.is_empty() {
+        found = rows(source, database, &of_all)?;
+    }
+    if found.is_empty() {
         bail!("there is no table {name} in {database}; \\d lists them all");
     }
     let mut shown = Table::new(&["column", "kind", "type"]);
-    for row in rows {
-        let [column, kind, _] = row.as_slice() else {
-            continue;
-        };
-        let what = if column == "time" {
-            "time"
-        } else if kind.starts_with("Dictionary") {
-            "tag"
-        } else {
-            "field"
-        };
-        shown.row([column.clone(), what.to_owned(), sql_type(kind).to_owned()]);
+    for row in found {
+        shown.row(row);
     }
     Ok(shown.to_string())
 }
@@ -102,7 +107,7 @@ pub(crate) fn functions(
 pub(crate) fn names(source: &Source, database: &str) -> Names {
     let statement = format!(
         "SELECT table_name, column_name FROM information_schema.columns \
-         WHERE table_catalog = {} AND table_schema <> 'information_schema' \
+         WHERE table_catalog = {} AND table_schema NOT IN ({CATALOGUES}) \
          ORDER BY table_name, ordinal_position",
         literal(database)
     );
@@ -123,7 +128,9 @@ pub(crate) fn names(source: &Source, database: &str) -> Names {
 }
 
 fn function_names(source: &Source, database: &str) -> anyhow::Result<Vec<String>> {
-    let statement = "SELECT DISTINCT routine_name FROM information_schema.routines ORDER BY 1";
+    // Those with two underscores in front are what a statement becomes on its way.
+    let statement = "SELECT DISTINCT routine_name FROM information_schema.routines \
+                     WHERE left(routine_name, 2) <> '__' ORDER BY 1";
     source.query(database, statement)?.texts()
 }
 
@@ -140,18 +147,4 @@ fn rows(source: &Source, database: &str, statement: &str) -> anyhow::Result<Vec<
         }
     }
     Ok(rows)
-}
-
-/// Arrow's name of a type in SQL's words.
-fn sql_type(arrow: &str) -> &str {
-    match arrow {
-        "Utf8" | "LargeUtf8" | "Utf8View" => "text",
-        "Float64" => "double",
-        "Int64" => "bigint",
-        "UInt64" => "bigint unsigned",
-        "Boolean" => "boolean",
-        other if other.starts_with("Dictionary") => "text",
-        other if other.starts_with("Timestamp") => "timestamptz",
-        other => other,
-    }
 }

@@ -186,7 +186,6 @@ async fn tables_of_the_system_show_what_may_be_seen() {
         "SELECT * FROM system.columns",
         "SELECT * FROM system.series",
         "SELECT tags FROM system.series WHERE table_name = 'secret'",
-        "SELECT * FROM information_schema.tables",
     ] {
         let shown = sql(&server, "reader", statement).await;
         assert_eq!(shown.status, 200, "{statement}: {}", shown.text());
@@ -208,6 +207,21 @@ async fn tables_of_the_system_show_what_may_be_seen() {
     }
     let shown = sql(&server, "reader", "SELECT * FROM system.series").await;
     assert!(shown.text().contains("cpu"), "{}", shown.text());
+    // The standard's schema and PostgreSQL's are about the database that is asked, and everybody's.
+    for (user, sees_disk) in [("root", true), ("reader", true), ("narrow", false)] {
+        for statement in [
+            "SELECT table_name FROM information_schema.tables",
+            "SELECT table_name FROM information_schema.columns",
+            "SELECT relname FROM pg_catalog.pg_class",
+        ] {
+            let shown = sql(&server, user, statement).await;
+            let text = shown.text();
+            assert_eq!(shown.status, 200, "{user}, {statement}: {text}");
+            assert!(text.contains("\"cpu\""), "{user}, {statement}: {text}");
+            assert!(!text.contains("secret"), "{user}, {statement}: {text}");
+            assert_eq!(text.contains("\"disk\""), sees_disk, "{user}, {statement}");
+        }
+    }
 }
 
 /// Anybody who was let in could say that a clock which had jumped is right, and retention went on by it.

@@ -3,6 +3,7 @@
 use nilometer_service::{Privilege, Running};
 
 use super::Sql;
+use crate::Params;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::statement::name::NameScope;

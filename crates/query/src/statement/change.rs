@@ -4,6 +4,7 @@
 
 mod table;
 
+use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_service::define::{Change, Part, TableChange};
 
 use super::grammar::Grammar;
@@ -159,9 +160,16 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
     } else if grammar.word("table") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;
+        let mut paths = vec![path.names()];
+        while grammar.token(&Token::Comma) {
+            paths.push(grammar.path()?.names());
+        }
         // A view that reads the table says so when it is asked; nothing else depends on one.
         let _ = grammar.word("cascade") || grammar.word("restrict");
-        WrittenChange::of_path(&path, |path| Change::DropTable { path, if_exists })
+        WrittenChange::of_path(&path, |path| match paths.len() {
+            1 => Change::DropTable { path, if_exists },
+            _ => Change::DropTables { paths, if_exists },
+        })
     } else if grammar.word("view") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;

@@ -4,8 +4,8 @@
 //! has not; answer the functions that tools call with them. Rows are made when they are read, from the statement's snapshot, and
 //! show what their reader may read. Does not: keep anything.
 //!
-//! `relations.txt` has the columns, `fixed.txt` the rows that never change (docs/decisions/0017-catalogue-of-postgresql.md says
-//! where both come from). `objects.rs` is the store's names with their numbers, `rows.rs` and `standard.rs` make rows of them.
+//! `text/relations.txt` has the columns, `text/fixed.txt` the rows that never change (docs/decisions/0017-catalogue-of-postgresql.md says
+//! where both come from). `objects.rs` is the store's names with their numbers, `rows.rs` makes rows of them.
 
 mod cells;
 mod definitions;
@@ -18,7 +18,6 @@ mod provider;
 mod reading;
 mod relations;
 mod rows;
-mod standard;
 mod values;
 
 pub(crate) use functions::functions;

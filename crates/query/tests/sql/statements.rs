@@ -89,7 +89,7 @@ async fn errors_say_what_is_wrong_and_where() {
         (
             "CREATE TABLE t (time TIMESTAMPTZ, v NUMERIC)",
             at(1, 37),
-            "DOUBLE PRECISION",
+            "numeric(p, s)",
         ),
         (
             "INSERT INTO cpu (time, hst) VALUES (now(), 'a')",
@@ -150,12 +150,12 @@ async fn statements_that_do_not_run_are_refused_by_name_with_what_to_do_and_chan
         ("BEGIN", "BEGIN", "transaction of its own"),
         ("GRANT SELECT ON cpu TO x", "GRANT", "no roles"),
         (
-            "DELETE FROM cpu USING other",
+            "DELETE FROM cpu ORDER BY time LIMIT 1",
             "this form of DELETE",
             "sub-select",
         ),
         (
-            "UPDATE cpu SET usage = 1 RETURNING usage",
+            "UPDATE cpu SET usage = 1 LIMIT 1",
             "this form of UPDATE",
             "WHERE",
         ),

@@ -112,6 +112,13 @@ pub enum Change {
         /// One that is not there is no error.
         if_exists: bool,
     },
+    /// Drops several tables or relations, once all are known to be there: one after the other, each by a definition of its own.
+    DropTables {
+        /// Their names.
+        paths: Vec<Path>,
+        /// Any may be missing.
+        if_exists: bool,
+    },
     /// Changes a table over time.
     AlterTable {
         /// Its name.

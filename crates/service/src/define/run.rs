@@ -153,6 +153,15 @@ pub fn run(
             declared,
         } => create_relation(engine, place, path, if_not_exists, (&new, declared)),
         Change::DropTable { path, if_exists } => drop_table(engine, place, path, if_exists),
+        Change::DropTables { paths, if_exists } => {
+            for path in &paths {
+                must_be_there(engine, place, path.clone(), if_exists)?;
+            }
+            for path in paths {
+                drop_table(engine, place, path, if_exists)?;
+            }
+            Ok(())
+        }
         Change::AlterTable {
             path,
             if_exists,
@@ -196,6 +205,12 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::RenameSchema { path, .. }
         | Change::SetSchema { path, .. }
         | Change::SetPolicy { path, .. } => (path, true),
+        Change::DropTables { paths, .. } => {
+            for path in paths {
+                check_table(principal, place, path)?;
+            }
+            return Ok(());
+        }
         Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
@@ -214,6 +229,10 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         };
         return principal.check(Privilege::Define, about);
     }
+    check_table(principal, place, path)
+}
+
+fn check_table(principal: &Principal, place: &Place, path: &Path) -> Result<(), Error> {
     let name = place.table(path.clone())?;
     refuse_internal(&name.database)?;
     let about = access::Place::table(&name.database, &name.schema, &name.table);
@@ -415,6 +434,21 @@ fn drop_table(
         Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
         None => Ok(()),
     }
+}
+
+/// Fails where a table or relation cannot be dropped because it is not there.
+fn must_be_there(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_exists: bool,
+) -> Result<(), Error> {
+    let name = place.table(path)?;
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if lookup::find_relation(&engine.snapshot(), database, schema, table).is_some() {
+        return Ok(());
+    }
+    existing_table(engine, name, if_exists).map(drop)
 }
 
 fn new_column(column: &Column) -> NewColumn<'_> {

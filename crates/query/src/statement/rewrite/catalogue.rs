@@ -12,13 +12,12 @@ use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderBy,
     OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::statement::types::{cast, null};
-use crate::tables::pg_catalog::table_oid;
+use crate::statement::types::cast;
 use empty::Empty;
 
 const PG_CATALOG: &str = "pg_catalog";
@@ -77,7 +76,7 @@ fn name_of(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Cast { expr: inner, .. } => {
             let name = named_cast(expr)?;
-            Some(call(&format!("{name}_name"), vec![inner.as_ref().clone()]))
+            Some(call(&format!("__{name}_name"), vec![inner.as_ref().clone()]))
         }
         Expr::Function(function) => {
             let mut named = function.clone();
@@ -86,7 +85,7 @@ fn name_of(expr: &Expr) -> Option<Expr> {
             if !matches!(name.as_str(), "to_regclass" | "to_regtype") {
                 return None;
             }
-            named.name = ObjectName::from(vec![Ident::new(format!("{name}_name"))]);
+            named.name = ObjectName::from(vec![Ident::new(format!("__{name}_name"))]);
             Some(Expr::Function(named))
         }
         _ => None,

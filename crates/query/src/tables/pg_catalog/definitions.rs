@@ -1,10 +1,10 @@
 //! Types, keys and definitions as PostgreSQL writes them.
 
 use arrow::datatypes::{DataType, Field};
+use nilometer_engine::SQL_TYPE;
 
 use super::fixed::{self, Type};
 use super::objects::{Catalogue, Index, Object, Of};
-use super::relations::SQL_TYPE;
 use crate::statement::name::quoted;
 
 /// The number of a column's type, and its length or precision as `atttypmod` has it; -1 = none.
@@ -187,6 +187,9 @@ pub(super) fn index(catalogue: &Catalogue, object: &Object, column: i64) -> Opti
 
 /// `pg_get_constraintdef`.
 pub(super) fn constraint(catalogue: &Catalogue, oid: i64) -> Option<String> {
+    if let Some((_, check)) = catalogue.check(oid) {
+        return Some(format!("CHECK (({}))", check.expression));
+    }
     let mut indexes = catalogue.objects.iter();
     let index = indexes.find_map(|object| match &object.of {
         Of::Index(index) if index.constraint == oid && oid != 0 => Some(index),

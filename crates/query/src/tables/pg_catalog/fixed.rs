@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Parts that begin with `#table column ...` and have a row a line, as COPY writes them.
-const TEXT: &str = include_str!("fixed.txt");
+const TEXT: &str = include_str!("text/fixed.txt");
 
 /// The rows of a table.
 #[derive(Debug, Default)]

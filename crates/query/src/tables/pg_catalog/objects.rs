@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Field, SchemaRef};
-use nilometer_engine::{Duplicates, RelationSchema, Snapshot, TableSchema};
+use nilometer_engine::{
+    Check, ColumnSource, Declared, DeclaredTable, Duplicates, RelationSchema, Snapshot, TableSchema,
+};
 use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
 use nilometer_service::{Client, INTERNAL_DATABASE, Place, Principal, Privilege, users_of};
 
 use super::oids;
 use super::relations::{self, CatalogTable};
-use crate::statement::types::kind_of;
 use crate::tables::system;
 
 /// Who asks, and from where.
@@ -103,8 +104,8 @@ impl Object {
     /// Its columns as they leave a query; `None` = those of a view, which has to be planned, or of an index.
     pub(super) fn columns(&self) -> Option<SchemaRef> {
         match &self.of {
-            Of::Series(table) => Some(table.arrow_schema()),
-            Of::Relation(relation) => Some(relation.arrow_schema()),
+            Of::Series(table) => Some(Arc::clone(&table.shown_columns().schema)),
+            Of::Relation(relation) => Some(relation.shown_columns().schema),
             Of::System(schema) => Some(Arc::clone(schema)),
             Of::Catalog(table) => Some(Arc::clone(&table.arrow)),
             Of::View(_) | Of::Index(_) => None,
@@ -114,10 +115,53 @@ impl Object {
     /// Whether a column is never NULL.
     pub(super) fn is_not_null(&self, at: usize, field: &Field) -> bool {
         match &self.of {
-            Of::Series(table) => kind_of(table, at) == "time",
+            Of::Series(table) => {
+                let position = table.shown_columns().position(at);
+                position.is_some_and(|position| table.is_not_null(position))
+            }
             Of::Relation(_) => !field.is_nullable(),
             Of::Catalog(table) => table.columns.get(at).is_some_and(|it| it.not_null),
             Of::View(_) | Of::System(_) | Of::Index(_) => false,
+        }
+    }
+
+    /// What was said of the table beside its columns.
+    fn declared(&self) -> Option<&DeclaredTable> {
+        match &self.of {
+            Of::Series(table) => table.declared.as_deref(),
+            Of::Relation(relation) => Some(&relation.declared.as_ref()?.table),
+            _ => None,
+        }
+    }
+
+    /// What was said of a column.
+    fn declared_column(&self, at: usize) -> Option<&Declared> {
+        match &self.of {
+            Of::Series(table) => match table.source(table.shown_columns().position(at)?)? {
+                ColumnSource::Time => Some(&table.declared.as_ref()?.time.as_ref()?.column),
+                ColumnSource::Tag(at) => table.tags.get(at)?.declared.as_deref(),
+                ColumnSource::Field(at) => table.fields.get(at)?.declared.as_deref(),
+            },
+            Of::Relation(relation) => relation.declared_column(at),
+            _ => None,
+        }
+    }
+
+    /// The conditions that its rows meet.
+    pub(super) fn checks(&self) -> &[Check] {
+        self.declared().map_or(&[], |declared| &declared.checks)
+    }
+
+    /// The default of a column, as SQL.
+    pub(super) fn default(&self, at: usize) -> Option<&str> {
+        self.declared_column(at)?.default.as_deref()
+    }
+
+    /// What was said of it in words, or of one of its columns.
+    pub(super) fn comment(&self, column: Option<usize>) -> Option<&str> {
+        match column {
+            None => self.declared()?.comment.as_deref(),
+            Some(at) => self.declared_column(at)?.comment.as_deref(),
         }
     }
 }
@@ -254,6 +298,13 @@ impl Catalogue {
         }
     }
 
+    /// A CHECK by its number, with its table.
+    pub(super) fn check(&self, oid: i64) -> Option<(&Object, &Check)> {
+        let all = self.objects.iter();
+        let mut all = all.flat_map(|object| object.checks().iter().map(move |it| (object, it)));
+        all.find(|(object, check)| oids::check(object.oid, &check.name) == oid)
+    }
+
     /// Whether an object is found by its name alone.
     pub(super) fn is_visible(&self, object: &Object) -> bool {
         let schema = self.schemas.get(object.schema);
@@ -337,14 +388,7 @@ fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
         Of::Relation(relation) => {
             let keys = std::iter::once(&relation.primary_key).chain(&relation.unique);
             let keys = keys.enumerate().map(|(key, positions)| {
-                let names = positions
-                    .iter()
-                    .filter_map(|&at| relation.columns.get(at as usize));
-                let names: Vec<&str> = names.map(|column| column.name.as_str()).collect();
-                let name = match key {
-                    0 => format!("{}_pkey", object.name),
-                    _ => format!("{}_{}_key", object.name, names.join("_")),
-                };
+                let name = relation.key_name(key);
                 let columns = positions.iter().map(|&at| i64::from(at) + 1).collect();
                 let constraint = oids::constraint(relation.id, key);
                 let oid = oids::index(relation.id, key);
@@ -354,9 +398,14 @@ fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
         }
         Of::Series(series) if series.settings.duplicates == Duplicates::Unique => {
             // Tags may be NULL, so the key is no primary one.
-            let mut columns: Vec<i64> = (2..).take(series.tags.len()).collect();
-            columns.push(1);
-            let name = format!("{}_key", object.name);
+            let shown = series.shown_columns();
+            let positions = (1..=series.tags.len()).chain([0]);
+            let columns = positions.filter_map(|position| shown.shown_at(position));
+            let columns = columns.map(|at| i64::try_from(at + 1).unwrap_or_default());
+            let columns: Vec<i64> = columns.collect();
+            let mut given = object.declared().into_iter().flat_map(|it| &it.keys);
+            let given = given.next().map(|(_, name)| name.clone());
+            let name = given.unwrap_or_else(|| format!("{}_key", object.name));
             vec![index(oids::table_index(series.id), name, columns, false, 0)]
         }
         _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! Numbers of objects (OIDs): the same after every start, since they come from the ids that the store keeps.
 //!
 //! A number of the store's own objects is at least 16384, as with PostgreSQL, and below 2^31, which every client reads. Kinds of
-//! objects have ranges of their own. What the store has no id for (views, users) gets its number from its name. Two objects of
+//! objects have ranges of their own. What the store has no id for (views, users, checks, defaults) gets its number from its name. Two objects of
 //! one number are possible where ids are larger than a range (2^26 tables) or two names have one hash (one chance in 2^28 for
 //! two views); both stay readable by name.
 
@@ -24,6 +24,7 @@ const SCHEMAS: i64 = 0x3000_0000;
 const VIEWS: i64 = 0x4000_0000;
 const USERS: i64 = 0x5000_0000;
 const TABLE_INDEXES: i64 = 0x6000_0000;
+const PARTS: i64 = 0x7000_0000;
 
 /// Keys of one relation that have numbers beside each other.
 const KEYS: u64 = 16;
@@ -66,6 +67,16 @@ pub(super) fn view(schema: i64, name: &str) -> i64 {
     VIEWS + hashed(&[&schema.to_string(), name])
 }
 
+/// A CHECK of a table, by its name.
+pub(super) fn check(table: i64, name: &str) -> i64 {
+    PARTS + hashed(&[&table.to_string(), name])
+}
+
+/// The default of the n-th column of a table, from 1.
+pub(super) fn default(table: i64, column: usize) -> i64 {
+    PARTS + hashed(&[&table.to_string(), &column.to_string()])
+}
+
 pub(super) fn user(name: &str) -> i64 {
     USERS + hashed(&[name])
 }
@@ -103,6 +114,8 @@ mod tests {
             index(RelationId(u64::MAX / 16), 99),
             user("somebody"),
             table_index(TableId(u32::MAX)),
+            check(table(TableId(u32::MAX)), "cheap"),
+            default(table(TableId(u32::MAX)), 1),
         ];
         assert!(largest.iter().all(|oid| (16_384..1 << 31).contains(oid)));
     }

@@ -24,18 +24,19 @@ use super::cells::Sink;
 use super::objects::{Catalogue, Object, Of};
 use super::reading::Reading;
 use super::relations::{self, CatalogTable};
-use super::{rows, standard};
+use super::rows;
 use crate::error::Error;
 use crate::statement::name::TableName;
 
 /// Columns by which rows are found without making the others.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "oid",
     "attrelid",
     "indrelid",
     "indexrelid",
     "conrelid",
     "adrelid",
+    "objoid",
 ];
 
 /// A table of a schema of the catalogue; `None` = PostgreSQL has none of this name there.
@@ -257,7 +258,7 @@ impl PartitionStream for Source {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut sink = Sink::new(self.table, &self.columns, Arc::clone(&self.schema));
         let filled = if self.table.schema == INFORMATION_SCHEMA {
-            standard::fill(self, &mut sink)
+            rows::standard::fill(self, &mut sink)
         } else {
             rows::fill(self, &mut sink)
         };

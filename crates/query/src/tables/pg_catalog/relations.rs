@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use nilometer_engine::SQL_TYPE;
 use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
 
 /// One table a line: schema and name, number, kind, and for each column its name, its type and `!` where it is never NULL.
-const TEXT: &str = include_str!("relations.txt");
-
-/// The key of a field's metadata that names its type, where Arrow has none for it.
-pub(super) const SQL_TYPE: &str = "sql_type";
+const TEXT: &str = include_str!("text/relations.txt");
 
 /// A column.
 #[derive(Debug)]

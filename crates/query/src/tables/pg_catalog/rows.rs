@@ -1,5 +1,8 @@
 //! Rows of `pg_catalog`.
 
+mod declared;
+pub(super) mod standard;
+
 use datafusion::common::Result;
 
 use super::cells::{Cell, Sink};
@@ -27,6 +30,8 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "pg_authid" | "pg_roles" | "pg_user" | "pg_shadow" => roles(source, sink),
         "pg_tables" | "pg_views" | "pg_indexes" => listed(source, sink),
         "pg_settings" => settings(source, sink),
+        "pg_attrdef" => declared::defaults(source, sink),
+        "pg_description" => declared::comments(source, sink),
         name => match fixed::rows(name) {
             Some(rows) => fixed_rows(source, rows, sink),
             None => Ok(()),
@@ -87,6 +92,7 @@ fn classes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .map_or(0, |columns| columns.fields().len())
                     .into(),
             },
+            "relchecks" => object.checks().len().into(),
             "relhasindex" => matches!(&object.of, Of::Relation(_)).into(),
             "relpersistence" => "p".into(),
             "relreplident" => match object.kind() {
@@ -115,7 +121,7 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .ok()
                     .and_then(|it| it.checked_sub(1));
                 if let Some(field) = place.and_then(|place| columns.fields().get(place)) {
-                    attribute(sink, object, at, field, false)?;
+                    attribute(sink, object, at, field, (false, false))?;
                 }
             }
             continue;
@@ -124,8 +130,9 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
             continue;
         };
         for (at, field) in columns.fields().iter().enumerate() {
-            let not_null = object.is_not_null(at, field);
-            attribute(sink, object, at, field, not_null)?;
+            let has_default = object.default(at).is_some();
+            let said = (object.is_not_null(at, field), has_default);
+            attribute(sink, object, at, field, said)?;
         }
     }
     Ok(())
@@ -136,7 +143,7 @@ fn attribute(
     object: &Object,
     at: usize,
     field: &arrow::datatypes::Field,
-    not_null: bool,
+    (not_null, has_default): (bool, bool),
 ) -> Result<()> {
     let (oid, modifier) = type_of(field);
     let kind = fixed::type_of_oid(oid);
@@ -153,6 +160,7 @@ fn attribute(
         "attalign" => kind.map(|kind| kind.align).into(),
         "attstorage" => kind.map(|kind| kind.storage).into(),
         "attnotnull" => not_null.into(),
+        "atthasdef" => has_default.into(),
         "attislocal" => true.into(),
         "attcollation" => kind.map(|kind| kind.collation).into(),
         _ => Cell::Default,
@@ -238,7 +246,7 @@ fn constraints(source: &Source, sink: &mut Sink) -> Result<()> {
             _ => Cell::Default,
         })?;
     }
-    Ok(())
+    declared::checks(source, sink)
 }
 
 fn namespaces(source: &Source, sink: &mut Sink) -> Result<()> {

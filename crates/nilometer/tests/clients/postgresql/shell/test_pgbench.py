@@ -6,22 +6,19 @@ import subprocess
 import tempfile
 import unittest
 
-from test_psql import KEEP, psql
+from test_psql import psql
 
 # What `pgbench --initialize` makes has no keys before it is filled, and gets them by ALTER TABLE; here they are there at once.
 TABLES = """
-DROP TABLE IF EXISTS pgbench_accounts;
-DROP TABLE IF EXISTS pgbench_tellers;
-DROP TABLE IF EXISTS pgbench_branches;
-DROP TABLE IF EXISTS pgbench_history;
-CREATE TABLE pgbench_accounts (aid bigint PRIMARY KEY, bid bigint, abalance bigint);
-CREATE TABLE pgbench_tellers (tid bigint PRIMARY KEY, bid bigint, tbalance bigint);
-CREATE TABLE pgbench_branches (bid bigint PRIMARY KEY, bbalance bigint);
-CREATE TABLE pgbench_history (time timestamptz, tid bigint, bid bigint, aid bigint, delta bigint)%s;
-""" % KEEP
-FILL = "BEGIN;\nINSERT INTO pgbench_branches VALUES (1, 0);\nINSERT INTO pgbench_tellers VALUES %s;\n%sCOMMIT;\n" % (
+DROP TABLE IF EXISTS pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers;
+CREATE TABLE pgbench_history (tid int, bid int, aid int, delta int, mtime timestamp, filler char(22));
+CREATE TABLE pgbench_tellers (tid int not null, bid int, tbalance int, filler char(84), PRIMARY KEY (tid));
+CREATE TABLE pgbench_accounts (aid int not null, bid int, abalance int, filler char(84), PRIMARY KEY (aid));
+CREATE TABLE pgbench_branches (bid int not null, bbalance int, filler char(88), PRIMARY KEY (bid));
+"""
+FILL = "BEGIN;\nINSERT INTO pgbench_branches (bid, bbalance) VALUES (1, 0);\nINSERT INTO pgbench_tellers (tid, bid, tbalance) VALUES %s;\n%sCOMMIT;\n" % (
     ", ".join("(%d, 1, 0)" % number for number in range(1, 11)),
-    "COPY pgbench_accounts FROM STDIN;\n%s\\.\n" % "".join("%d\t1\t0\n" % number for number in range(1, 1001)),
+    "COPY pgbench_accounts FROM STDIN;\n%s\\.\n" % "".join("%d\t1\t0\t\n" % number for number in range(1, 1001)),
 )
 SUMS = """
 SELECT sum(abalance) FROM pgbench_accounts;
@@ -30,7 +27,7 @@ SELECT sum(bbalance) FROM pgbench_branches;
 SELECT sum(delta) FROM pgbench_history;
 SELECT count(*) FROM pgbench_history;
 """
-# The built-in script tpcb-like, but for the name of the history's time, with the number of accounts of the tables above.
+# The built-in script tpcb-like, with the number of accounts of the tables above.
 SCRIPT = r"""
 \set aid random(1, 1000)
 \set bid 1
@@ -41,7 +38,7 @@ UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
 SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
 UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
-INSERT INTO pgbench_history (tid, bid, aid, delta, time) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
 END;
 """
 CLIENTS, EACH = 8, 15

@@ -5,24 +5,21 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    self, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query,
+    Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut, visit_expressions_mut,
 };
 
-use super::{array, is_grouped, is_unnest, open};
+use super::{array, call, is_grouped, is_unnest, open};
 use crate::statement::types::{cast, null};
+use crate::tables::pg_catalog::table_oid;
 
 /// Tables of the catalogue that never have a row: nothing here is what they list.
-const EMPTY: [&str; 23] = [
+const EMPTY: [&str; 21] = [
     "pg_aggregate",
-    "pg_attrdef",
     "pg_auth_members",
     "pg_db_role_setting",
     "pg_default_acl",
     "pg_depend",
-    "pg_description",
     "pg_enum",
     "pg_event_trigger",
     "pg_foreign_table",
@@ -121,6 +118,10 @@ impl VisitorMut for Empty {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(default) = default_of(expr) {
+            *expr = default;
+            return ControlFlow::Continue(());
+        }
         let query = match &*expr {
             Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("array") => {
                 match &function.args {
@@ -142,6 +143,59 @@ impl VisitorMut for Empty {
             *expr = cast(null(), kind);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// `(SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = a.attrelid AND adnum = a.attnum AND ...)` as the call that
+/// answers it: no planner here takes a subquery for each row apart.
+fn default_of(expr: &Expr) -> Option<Expr> {
+    let Expr::Subquery(query) = expr else {
+        return None;
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let [from] = select.from.as_slice() else {
+        return None;
+    };
+    let TableFactor::Table { name, .. } = &from.relation else {
+        return None;
+    };
+    let last = name.0.last().and_then(|it| it.as_ident())?;
+    let is_one = from.joins.is_empty() && select.projection.len() == 1;
+    if !is_one || !last.value.eq_ignore_ascii_case("pg_attrdef") {
+        return None;
+    }
+    let text = select.projection.first()?.to_string().to_lowercase();
+    if !text.contains("adbin") {
+        return None;
+    }
+    let condition = select.selection.as_ref()?;
+    let args = vec![
+        equal_to(condition, "adrelid")?,
+        equal_to(condition, "adnum")?,
+    ];
+    Some(call("__pg_attribute_default", args))
+}
+
+/// What a column is to be equal to, among conditions that all have to be met.
+fn equal_to(condition: &Expr, column: &str) -> Option<Expr> {
+    let Expr::BinaryOp { left, op, right } = open(condition) else {
+        return None;
+    };
+    let is_column = |expr: &Expr| {
+        let name = match open(expr) {
+            Expr::Identifier(name) => Some(name),
+            Expr::CompoundIdentifier(names) => names.last(),
+            _ => None,
+        };
+        name.is_some_and(|name| name.value.eq_ignore_ascii_case(column))
+    };
+    match op {
+        BinaryOperator::And => equal_to(left, column).or_else(|| equal_to(right, column)),
+        BinaryOperator::Eq if is_column(left) => Some(right.as_ref().clone()),
+        BinaryOperator::Eq if is_column(right) => Some(left.as_ref().clone()),
+        _ => None,
     }
 }
 

@@ -12,40 +12,40 @@ use crate::tables::pg_catalog::values::Returns::{Bool, Int, Text, Texts};
 /// A cast to a name type is a call: of the function of its name for a number, of the one with `_name` for a text.
 pub(super) const CALLS: &[Call] = &[
     Call::new("regclass", (1, 1), Int, class),
-    Call::new("regclass_name", (1, 1), Text, class_name),
+    Call::new("__regclass_name", (1, 1), Text, class_name),
     Call::new("to_regclass", (1, 1), Int, |asked, cells| {
         let catalogue = asked.catalogue();
         Ok(relation(&catalogue, cells.first()).map(|it| it.oid).into())
     }),
-    Call::new("to_regclass_name", (1, 1), Text, to_class),
+    Call::new("__to_regclass_name", (1, 1), Text, to_class),
     Call::new("regtype", (1, 1), Int, kind),
-    Call::new("regtype_name", (1, 1), Text, kind_name),
+    Call::new("__regtype_name", (1, 1), Text, kind_name),
     Call::new("to_regtype", (1, 1), Int, |_, cells| {
         let found = text(cells, 0).and_then(type_of_name);
         Ok(found.map(|(oid, _)| oid).into())
     }),
-    Call::new("to_regtype_name", (1, 1), Text, |_, cells| {
+    Call::new("__to_regtype_name", (1, 1), Text, |_, cells| {
         let found = text(cells, 0).and_then(type_of_name);
         Ok(found.map(|(oid, _)| format_type(oid, None)).into())
     }),
     Call::new("regnamespace", (1, 1), Int, schema),
-    Call::new("regnamespace_name", (1, 1), Text, schema_name),
+    Call::new("__regnamespace_name", (1, 1), Text, schema_name),
     Call::new("regrole", (1, 1), Int, role),
-    Call::new("regrole_name", (1, 1), Text, role_name),
+    Call::new("__regrole_name", (1, 1), Text, role_name),
     Call::new("regproc", (1, 1), Int, function),
-    Call::new("regproc_name", (1, 1), Text, function_name),
+    Call::new("__regproc_name", (1, 1), Text, function_name),
     Call::new("regprocedure", (1, 1), Int, function),
-    Call::new("regprocedure_name", (1, 1), Text, function_name),
+    Call::new("__regprocedure_name", (1, 1), Text, function_name),
     Call::new("regoper", (1, 1), Int, as_number),
-    Call::new("regoper_name", (1, 1), Text, as_text),
+    Call::new("__regoper_name", (1, 1), Text, as_text),
     Call::new("regoperator", (1, 1), Int, as_number),
-    Call::new("regoperator_name", (1, 1), Text, as_text),
+    Call::new("__regoperator_name", (1, 1), Text, as_text),
     Call::new("regconfig", (1, 1), Int, as_number),
-    Call::new("regconfig_name", (1, 1), Text, as_text),
+    Call::new("__regconfig_name", (1, 1), Text, as_text),
     Call::new("regdictionary", (1, 1), Int, as_number),
-    Call::new("regdictionary_name", (1, 1), Text, as_text),
+    Call::new("__regdictionary_name", (1, 1), Text, as_text),
     Call::new("regcollation", (1, 1), Int, collation),
-    Call::new("regcollation_name", (1, 1), Text, collation_name),
+    Call::new("__regcollation_name", (1, 1), Text, collation_name),
     Call::new("pg_get_userbyid", (1, 1), Text, |asked, cells| {
         Ok(match role_of(asked, number(cells, 0)) {
             Some(name) => name.into(),

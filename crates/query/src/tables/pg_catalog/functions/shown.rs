@@ -49,14 +49,35 @@ pub(super) const CALLS: &[Call] = &[
         Ok(false.into())
     }),
     Call::new("pg_relation_is_updatable", (2, 2), Int, nothing),
-    // There are no comments yet.
-    Call::new("obj_description", (1, 2), Text, nothing),
+    Call::new("obj_description", (1, 2), Text, |asked, cells| {
+        Ok(comment(asked, cells, None))
+    }),
     Call::new("shobj_description", (2, 2), Text, nothing),
-    Call::new("col_description", (2, 2), Text, nothing),
+    Call::new("col_description", (2, 2), Text, |asked, cells| {
+        let at = number(cells, 1).and_then(|it| usize::try_from(it).ok()?.checked_sub(1));
+        Ok(at.map_or(Cell::Null, |at| comment(asked, cells, Some(at))))
+    }),
+    // What a subquery of pg_attrdef is rewritten to (`statement/rewrite/catalogue/empty.rs`).
+    Call::new("__pg_attribute_default", (2, 2), Text, |asked, cells| {
+        let catalogue = asked.catalogue();
+        let object = number(cells, 0).and_then(|oid| catalogue.by_oid(oid));
+        let at = number(cells, 1).and_then(|it| usize::try_from(it).ok()?.checked_sub(1));
+        Ok(object
+            .zip(at)
+            .and_then(|(object, at)| object.default(at))
+            .into())
+    }),
 ];
 
 fn nothing(_: &Asked, _: &[Cell]) -> Answer {
     Ok(Cell::Null)
+}
+
+/// What was said of a table or of one of its columns.
+fn comment(asked: &Asked, cells: &[Cell], column: Option<usize>) -> Cell {
+    let catalogue = asked.catalogue();
+    let object = number(cells, 0).and_then(|oid| catalogue.by_oid(oid));
+    object.and_then(|object| object.comment(column)).into()
 }
 
 fn view(asked: &Asked, cells: &[Cell]) -> Answer {

@@ -2,11 +2,11 @@
 
 use datafusion::common::Result;
 
-use super::cells::{Cell, Sink};
-use super::definitions::{self, standard_name, type_of};
-use super::fixed;
-use super::objects::{Index, Object, Of};
-use super::provider::Source;
+use crate::tables::pg_catalog::cells::{Cell, Sink};
+use crate::tables::pg_catalog::definitions::{self, standard_name, type_of};
+use crate::tables::pg_catalog::fixed;
+use crate::tables::pg_catalog::objects::{Index, Object, Of};
+use crate::tables::pg_catalog::provider::Source;
 
 /// Adds the rows of a table.
 pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
@@ -15,7 +15,11 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "tables" => tables(source, sink, |_| true),
         "views" => tables(source, sink, |object| object.kind() == "v"),
         "columns" => columns(source, sink),
-        "table_constraints" => keys(source, sink, false),
+        "table_constraints" => {
+            keys(source, sink, false)?;
+            checks(source, sink)
+        }
+        "check_constraints" => checks(source, sink),
         "key_column_usage" | "constraint_column_usage" => keys(source, sink, true),
         "information_schema_catalog_name" => {
             sink.row(|_| source.catalogue.database.as_str().into())
@@ -96,6 +100,7 @@ fn columns(source: &Source, sink: &mut Sink) -> Result<()> {
                 "table_name" => object.name.as_str().into(),
                 "column_name" => field.name().as_str().into(),
                 "ordinal_position" => (at + 1).into(),
+                "column_default" => object.default(at).into(),
                 "is_nullable" => yes(!object.is_not_null(at, field)),
                 "data_type" => kind.map(standard_name).into(),
                 "character_maximum_length" => match name {
@@ -167,6 +172,27 @@ fn keys(source: &Source, sink: &mut Sink, lists_columns: bool) -> Result<()> {
             }
         } else {
             row(sink, "", 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// CHECKs, as `table_constraints` and `check_constraints` list them.
+fn checks(source: &Source, sink: &mut Sink) -> Result<()> {
+    let catalogue = &source.catalogue;
+    for object in &catalogue.objects {
+        for check in object.checks() {
+            sink.row(|column| match column {
+                "constraint_catalog" | "table_catalog" => catalogue.database.as_str().into(),
+                "constraint_schema" | "table_schema" => catalogue.schema_of(object).into(),
+                "constraint_name" => check.name.as_str().into(),
+                "table_name" => object.name.as_str().into(),
+                "constraint_type" => "CHECK".into(),
+                "check_clause" => format!("(({}))", check.expression).into(),
+                "is_deferrable" | "initially_deferred" => "NO".into(),
+                "enforced" => "YES".into(),
+                _ => Cell::Null,
+            })?;
         }
     }
     Ok(())
