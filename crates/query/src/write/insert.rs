@@ -150,14 +150,16 @@ fn columns(
     Ok(fields)
 }
 
-/// The columns that an INSERT names, of these; all of them if it names none.
+/// The columns that an INSERT names, of these; if it names none the first ones, as many as it has values for.
 pub(super) fn named_columns(insert: &Insert, arrow: &Schema) -> Result<Vec<Field>, Error> {
     if insert.columns.is_empty() {
-        return Ok(arrow
-            .fields()
-            .iter()
-            .map(|field| field.as_ref().clone())
-            .collect());
+        let body = insert.source.as_ref().map(|source| source.body.as_ref());
+        let given = match body {
+            Some(SetExpr::Values(values)) => values.rows.first().map(|row| row.content.len()),
+            _ => None,
+        };
+        let fields = arrow.fields().iter().take(given.unwrap_or(usize::MAX));
+        return Ok(fields.map(|field| field.as_ref().clone()).collect());
     }
     let mut fields: Vec<Field> = Vec::new();
     for path in &insert.columns {
