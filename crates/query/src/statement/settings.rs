@@ -98,6 +98,13 @@ fn parse_one(grammar: &mut Grammar<'_>) -> Result<Setting, Error> {
 }
 
 impl Setting {
+    /// Whether it says how PostgreSQL lays pages out or vacuums them: nothing here depends on that.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        self.name == "fillfactor"
+            || self.name.starts_with("autovacuum_")
+            || self.name.starts_with("toast.")
+    }
+
     fn refuse(&self, message: impl std::fmt::Display) -> Error {
         Error::Plan {
             message: format!("{}: {message}", self.name),

@@ -86,14 +86,14 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
     }
     grammar.expect(&Token::RParen)?;
     let with_at = grammar.position();
-    let list = if grammar.word("with") {
-        Some(settings::parse(grammar)?)
-    } else {
-        None
-    };
-    let has_settings = list.is_some();
+    let mut list = Vec::new();
+    if grammar.word("with") {
+        list = settings::parse(grammar)?;
+        list.retain(|setting| !setting.is_of_storage());
+    }
+    let has_settings = !list.is_empty();
     let is_bare = !has_settings && body.columns.iter().all(|column| !column.is_tag);
-    let wish = settings::of_new_table(&list.unwrap_or_default())?;
+    let wish = settings::of_new_table(&list)?;
     let time = match &wish.time {
         Some(name) => Some(time_named(&body, name)?),
         None => time_of(&body, is_bare),

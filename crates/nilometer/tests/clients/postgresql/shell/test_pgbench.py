@@ -12,9 +12,9 @@ from test_psql import psql
 TABLES = """
 DROP TABLE IF EXISTS pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers;
 CREATE TABLE pgbench_history (tid int, bid int, aid int, delta int, mtime timestamp, filler char(22));
-CREATE TABLE pgbench_tellers (tid int not null, bid int, tbalance int, filler char(84), PRIMARY KEY (tid));
-CREATE TABLE pgbench_accounts (aid int not null, bid int, abalance int, filler char(84), PRIMARY KEY (aid));
-CREATE TABLE pgbench_branches (bid int not null, bbalance int, filler char(88), PRIMARY KEY (bid));
+CREATE TABLE pgbench_tellers (tid int not null, bid int, tbalance int, filler char(84), PRIMARY KEY (tid)) WITH (fillfactor=100);
+CREATE TABLE pgbench_accounts (aid int not null, bid int, abalance int, filler char(84), PRIMARY KEY (aid)) WITH (fillfactor=100);
+CREATE TABLE pgbench_branches (bid int not null, bbalance int, filler char(88), PRIMARY KEY (bid)) WITH (fillfactor=100);
 """
 FILL = "BEGIN;\nINSERT INTO pgbench_branches (bid, bbalance) VALUES (1, 0);\nINSERT INTO pgbench_tellers (tid, bid, tbalance) VALUES %s;\n%sCOMMIT;\n" % (
     ", ".join("(%d, 1, 0)" % number for number in range(1, 11)),
