@@ -271,11 +271,6 @@ impl QueryMemory {
         self.shared.shrink(over);
     }
 
-    /// The most that it may take.
-    pub fn bytes_max(&self) -> usize {
-        self.bytes_max
-    }
-
     /// What it has now: what it has reserved, or what its threads took, if that is more.
     pub fn bytes(&self) -> usize {
         let own = self.lock();
