@@ -634,6 +634,7 @@ impl Sql {
         if let Some((name, query)) = write::change::new_view(&place, &written)? {
             describe::check_view(reading, &name, query).await?;
         }
+        write::check_new(reading, &place, &written.change).await?;
         let engine = Arc::clone(&self.shared().engine);
         let principal = self.principal.clone();
         let change = move || write::change::run(&engine, &principal, place, written);

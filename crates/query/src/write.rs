@@ -17,7 +17,7 @@ mod values;
 mod writer;
 mod writing;
 
-pub(crate) use declared::completed;
+pub(crate) use declared::{check_new, completed};
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use returning::Returning;

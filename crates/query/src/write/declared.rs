@@ -3,6 +3,8 @@
 //! Does: fill in what an INSERT leaves out, and evaluate conditions on the rows that are about to be written. Does not: check
 //! types or NOT NULL (the engine does, whoever writes).
 
+mod new;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
@@ -15,6 +17,8 @@ use nilometer_engine::{
     Check, ColumnSource, ConstraintKind, DeclaredTable, Error as EngineError, LogicalType,
     RelationSchema, TableSchema, TimeKind,
 };
+
+pub(crate) use new::check_new;
 
 use super::rows::execution;
 use super::writing::Writing;

@@ -227,6 +227,7 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
         "checkpoint" => Statement::Done("CHECKPOINT"),
         "listen" => Statement::Unsupported("LISTEN"),
         "notify" => Statement::Unsupported("NOTIFY"),
+        "lock" if is_lock_of_readers(&mut reader) => Statement::Done("LOCK TABLE"),
         "lock" => Statement::Unsupported("LOCK"),
         "call" => Statement::Unsupported("CALL"),
         "do" => Statement::Unsupported("DO"),
@@ -291,6 +292,22 @@ fn set(reader: &mut Reader<'_>) -> Result<Set, Refused> {
     let value = reader.values()?;
     reader.end()?;
     Ok(Set::To(name, value))
+}
+
+/// Whether what follows LOCK asks for what every reader has: a snapshot, which no definition takes away. `pg_dump` does.
+fn is_lock_of_readers(reader: &mut Reader<'_>) -> bool {
+    reader.take("table");
+    loop {
+        reader.take("only");
+        if reader.setting().is_err() {
+            return false;
+        }
+        if !reader.symbol(',') {
+            break;
+        }
+    }
+    let words = ["in", "access", "share", "mode"];
+    words.into_iter().all(|word| reader.take(word)) && reader.at_end()
 }
 
 /// The setting that a SELECT of nothing but `set_config` sets; `None` = it is another query.
@@ -588,6 +605,15 @@ mod tests {
             ("DROP TABLE t", Statement::Change("DROP TABLE".to_owned())),
             ("WITH x AS (SELECT 1) SELECT * FROM x", Statement::Query),
             ("UNLISTEN *", Statement::Done("UNLISTEN")),
+            (
+                "LOCK TABLE public.a, b IN ACCESS SHARE MODE",
+                Statement::Done("LOCK TABLE"),
+            ),
+            ("LOCK TABLE a", Statement::Unsupported("LOCK")),
+            (
+                "LOCK TABLE a IN SHARE MODE",
+                Statement::Unsupported("LOCK"),
+            ),
             ("DEALLOCATE ALL", Statement::Deallocate(None)),
             ("close \"C\"", Statement::Close(Some("C".to_owned()))),
             (
