@@ -357,6 +357,11 @@ impl QueryMemory {
         own.used = own.used.saturating_add(additional);
         self.shared.grow(own.counted() - before);
     }
+
+    /// How much it may have.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
 }
 
 #[cfg(test)]
