@@ -17,9 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
-use nilometer_service::{
-    Client, Description, LanguageContext, Principal, Privilege, Running, Threads,
-};
+use nilometer_service::{Client, Description, LanguageContext, Principal, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;

@@ -610,10 +610,7 @@ mod tests {
                 Statement::Done("LOCK TABLE"),
             ),
             ("LOCK TABLE a", Statement::Unsupported("LOCK")),
-            (
-                "LOCK TABLE a IN SHARE MODE",
-                Statement::Unsupported("LOCK"),
-            ),
+            ("LOCK TABLE a IN SHARE MODE", Statement::Unsupported("LOCK")),
             ("DEALLOCATE ALL", Statement::Deallocate(None)),
             ("close \"C\"", Statement::Close(Some("C".to_owned()))),
             (

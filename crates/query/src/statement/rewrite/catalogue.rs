@@ -76,7 +76,10 @@ fn name_of(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Cast { expr: inner, .. } => {
             let name = named_cast(expr)?;
-            Some(call(&format!("__{name}_name"), vec![inner.as_ref().clone()]))
+            Some(call(
+                &format!("__{name}_name"),
+                vec![inner.as_ref().clone()],
+            ))
         }
         Expr::Function(function) => {
             let mut named = function.clone();

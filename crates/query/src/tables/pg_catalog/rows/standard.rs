@@ -9,7 +9,7 @@ use crate::tables::pg_catalog::objects::{Index, Object, Of};
 use crate::tables::pg_catalog::provider::Source;
 
 /// Adds the rows of a table.
-pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
+pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
     match source.table.name {
         "schemata" => schemata(source, sink),
         "tables" => tables(source, sink, |_| true),
