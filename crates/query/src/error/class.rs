@@ -67,7 +67,7 @@ impl Error {
 }
 
 /// Words of a message and what they tell of a statement that cannot be planned.
-const PLANNED: [(&str, Fault); 22] = [
+const PLANNED: [(&str, Fault); 24] = [
     (super::NO_FUNCTION, Fault::UnknownFunction),
     ("Aggregate functions are not allowed", Fault::Grouping),
     ("different number of columns", Fault::Syntax),
@@ -82,6 +82,9 @@ const PLANNED: [(&str, Fault); 22] = [
     ("is named twice", Fault::ColumnExists),
     ("is no value for the column", Fault::InvalidValue),
     ("is no time", Fault::InvalidTime),
+    // Of a time column; of others the engine says it.
+    ("is no value of type", Fault::InvalidTime),
+    ("is out of range for type", Fault::TimeRange),
     ("Error parsing timestamp", Fault::InvalidTime),
     ("Cannot cast string", Fault::InvalidValue),
     ("annot coerce", Fault::Types),

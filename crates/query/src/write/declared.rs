@@ -25,6 +25,7 @@ use super::writing::Writing;
 use crate::Params;
 use crate::error::Error;
 use crate::statement::name::{TableName, quoted};
+use crate::statement::types::null;
 use crate::statement::{Bounds, Statement, parse};
 use crate::tables::catalogue::EXCLUDED;
 use crate::tables::describe::default_of;
@@ -103,6 +104,47 @@ impl Rules {
         let (batch, writing) = self.filled(writing, batch).await?;
         let writing = self.checked(writing, &batch).await?;
         Ok((batch, writing))
+    }
+
+    /// Puts what a column says in the place of `DEFAULT` among values.
+    pub(super) fn defaults(
+        &self,
+        source: &mut ast::Query,
+        columns: &[Field],
+        writing: &Writing<'_>,
+    ) -> Result<(), Error> {
+        let ast::SetExpr::Values(values) = source.body.as_mut() else {
+            return Ok(());
+        };
+        for row in &mut values.rows {
+            for (value, field) in row.content.iter_mut().zip(columns) {
+                let is_default = matches!(value, ast::Expr::Identifier(name)
+                    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"));
+                if is_default {
+                    *value = self.default(field.name(), writing)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn default(&self, name: &str, writing: &Writing<'_>) -> Result<ast::Expr, Error> {
+        let at = self.schema.index_of(name).ok();
+        let column = at.and_then(|at| self.columns.get(at));
+        let Some(text) = column.and_then(|column| column.default.as_ref()) else {
+            return Ok(null());
+        };
+        let query = query_of(&format!("SELECT {text}"), writing)?;
+        let found = match *query.body {
+            ast::SetExpr::Select(select) => select.projection.into_iter().next(),
+            _ => None,
+        };
+        match found {
+            Some(
+                ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. },
+            ) => Ok(expr),
+            _ => Err(Error::internal("a default that is no expression")),
+        }
     }
 
     async fn filled<'a>(

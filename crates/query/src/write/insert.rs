@@ -47,7 +47,8 @@ pub(crate) async fn insert(
     let rules = Rules::of_table(&table);
     let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
-    let source = source_of(&mut insert)?;
+    let mut source = source_of(&mut insert)?;
+    rules.defaults(&mut source, &columns, &writing)?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     if writing.returns() {

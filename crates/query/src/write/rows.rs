@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType, UInt32Type};
 use arrow::util::display::FormatOptions;
-use nilometer_engine::{RowKey, SQL_TYPE, SeriesId};
+use nilometer_engine::{Error as EngineError, LogicalType, RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
 use crate::semantics::times;
@@ -38,9 +38,25 @@ pub(crate) fn fitted(
                 .to_owned(),
         ));
     }
-    if is_text && matches!(wanted, DataType::Timestamp(_, None)) {
-        // What the clock shows is what the text says, whatever zone it names; the engine reads it.
-        return Ok(Arc::clone(array));
+    // What the clock shows is what the text says, whatever zone it names.
+    let of_clock = match wanted {
+        DataType::Timestamp(_, None) => Some(LogicalType::Timestamp),
+        DataType::Date32 => Some(LogicalType::Date),
+        _ => None,
+    };
+    if is_text && let Some(of) = of_clock {
+        if field.metadata().contains_key(SQL_TYPE) {
+            // The engine reads it, and says what is wrong with it.
+            return Ok(Arc::clone(array));
+        }
+        let taken = of.taken("", field.name(), array);
+        return taken.map_err(|error| {
+            let reason = match error {
+                EngineError::Constraint { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            wrong(format!("column \"{}\": {reason}", field.name()))
+        });
     }
     if is_text && is_time {
         let times = times::of_texts(array, zone)

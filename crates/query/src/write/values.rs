@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field};
 use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
-use nilometer_engine::SQL_TYPE;
+use nilometer_engine::{NUMERIC_DIGITS_MAX, SQL_TYPE};
 
 use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
@@ -108,7 +108,7 @@ fn column<'a>(
             let values = values.iter().map(Option::as_deref);
             Arc::new(values.collect::<BinaryArray>())
         }
-        DataType::Timestamp(..) => {
+        DataType::Timestamp(..) | DataType::Date32 => {
             let mut columns = Vec::new();
             // One by one, so that what is wrong has its place.
             for literal in literals {
@@ -143,8 +143,18 @@ pub(super) fn typed(values: &mut Values, fields: &[Field]) {
         for (value, field) in row.content.iter_mut().zip(fields) {
             let is_declared = field.metadata().contains_key(SQL_TYPE) && !is_moment(field);
             let kind = match field.data_type() {
+                DataType::Decimal128(..) if is_declared => {
+                    if let Some(exact) = exact(value) {
+                        *value = exact;
+                    }
+                    continue;
+                }
                 _ if is_declared => continue,
+                DataType::Timestamp(_, None) => {
+                    ast::DataType::Timestamp(None, ast::TimezoneInfo::None)
+                }
                 DataType::Timestamp(..) => timestamp_type(),
+                DataType::Date32 => ast::DataType::Date,
                 DataType::Float64 => ast::DataType::DoublePrecision,
                 DataType::Int64 => ast::DataType::BigInt(None),
                 DataType::UInt64 => ast::DataType::BigIntUnsigned(None),
@@ -159,6 +169,36 @@ pub(super) fn typed(values: &mut Values, fields: &[Field]) {
             }
         }
     }
+}
+
+/// A number as a decimal with all its digits, which the planner would read as a float; `None` = it is none, or too long.
+fn exact(value: &Expr) -> Option<Expr> {
+    let (written, sign) = match value {
+        Expr::Value(written) => (&written.value, ""),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => match expr.as_ref() {
+            Expr::Value(written) => (&written.value, "-"),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let Value::Number(text, _) = written else {
+        return None;
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let whole_digits = whole.trim_start_matches('0').len().max(1);
+    let digits = whole_digits + fraction.len();
+    if !is_plain(whole) || !is_plain(fraction) || digits > usize::from(NUMERIC_DIGITS_MAX) {
+        return None;
+    }
+    let precision = u64::try_from(digits).ok()?;
+    let scale = i64::try_from(fraction.len()).ok()?;
+    let text = Value::SingleQuotedString(format!("{sign}{text}"));
+    let info = ast::ExactNumberInfo::PrecisionAndScale(precision, scale);
+    Some(cast(Expr::value(text), ast::DataType::Numeric(info)))
 }
 
 /// The values, each read by `read`; `None` = NULL.

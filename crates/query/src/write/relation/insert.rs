@@ -56,9 +56,10 @@ pub(crate) async fn insert<'a>(
 ) -> Result<(u64, Writing<'a>), Error> {
     let columns = named_columns(&insert, &schema.shown_columns().schema)?;
     let on_conflict = on_conflict(&mut insert, &schema, name)?;
-    let source = source_of(&mut insert)?;
-    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let mut source = source_of(&mut insert)?;
     let rules = Rules::of_relation(&schema);
+    rules.defaults(&mut source, &columns, &writing)?;
+    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     let rows = schema.rows_of(&batch)?;
     memory.try_grow(rows.len() * schema.columns.len() * size_of::<Value>())?;

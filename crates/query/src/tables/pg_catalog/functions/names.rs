@@ -64,7 +64,9 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("pg_opfamily_is_visible", (1, 1), Bool, yes),
     Call::new("pg_collation_is_visible", (1, 1), Bool, yes),
     Call::new("pg_conversion_is_visible", (1, 1), Bool, yes),
-    Call::new("pg_statistics_obj_is_visible", (1, 1), Bool, yes),
+    Call::new("pg_statistics_obj_is_visible", (1, 1), Bool, |_, _| {
+        Ok(Cell::Null)
+    }),
     Call::new("pg_ts_config_is_visible", (1, 1), Bool, yes),
     Call::new("pg_ts_dict_is_visible", (1, 1), Bool, yes),
     Call::new("pg_ts_parser_is_visible", (1, 1), Bool, yes),
@@ -352,7 +354,10 @@ fn collation(_: &Asked, cells: &[Cell]) -> Answer {
 }
 
 fn collation_name(_: &Asked, cells: &[Cell]) -> Answer {
-    fixed_name(cells, "collation", COLLATIONS)
+    Ok(match fixed_name(cells, "collation", COLLATIONS)? {
+        Cell::Text(name) => quoted(&name).into(),
+        other => other,
+    })
 }
 
 #[cfg(test)]

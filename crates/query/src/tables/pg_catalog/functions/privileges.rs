@@ -31,17 +31,12 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("has_language_privilege", (2, 3), Bool, everybody),
     Call::new("has_type_privilege", (2, 3), Bool, everybody),
     Call::new("has_tablespace_privilege", (2, 3), Bool, everybody),
-    Call::new(
-        "has_server_privilege",
-        (2, 3),
-        Bool,
-        |_, _| Ok(false.into()),
-    ),
+    Call::new("has_server_privilege", (2, 3), Bool, |_, _| Ok(Cell::Null)),
     Call::new(
         "has_foreign_data_wrapper_privilege",
         (2, 3),
         Bool,
-        |_, _| Ok(false.into()),
+        |_, _| Ok(Cell::Null),
     ),
     // Nobody has privileges by default.
     Call::new("acldefault", (2, 2), Texts, |_, _| Ok(Cell::Null)),

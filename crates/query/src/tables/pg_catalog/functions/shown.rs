@@ -42,13 +42,25 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("pg_get_statisticsobjdef", (1, 1), Text, nothing),
     Call::new("pg_get_statisticsobjdef_columns", (1, 1), Text, nothing),
     Call::new("pg_sequence_last_value", (1, 1), Int, nothing),
-    Call::new("pg_relation_filenode", (1, 1), Int, |_, cells| {
-        Ok(number(cells, 0).into())
+    Call::new("pg_relation_filenode", (1, 1), Int, |asked, cells| {
+        let catalogue = asked.catalogue();
+        let object = relation(&catalogue, cells.first());
+        Ok(object.map(|object| object.oid).into())
     }),
     Call::new("pg_relation_is_publishable", (1, 1), Bool, |_, _| {
         Ok(false.into())
     }),
-    Call::new("pg_relation_is_updatable", (2, 2), Int, nothing),
+    Call::new("pg_relation_is_updatable", (2, 2), Int, |asked, cells| {
+        let catalogue = asked.catalogue();
+        let object = relation(&catalogue, cells.first());
+        // INSERT, UPDATE and DELETE, as bits.
+        Ok(object
+            .map(|object| match object.of {
+                Of::Series(_) | Of::Relation(_) => 28i64,
+                _ => 0,
+            })
+            .into())
+    }),
     Call::new("obj_description", (1, 2), Text, |asked, cells| {
         Ok(comment(asked, cells, None))
     }),
