@@ -13,6 +13,7 @@ What differs and is meant to is in docs/guide/postgresql.md ("What differs"); su
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ class Reference:
             raise RuntimeError("%s: %s" % (program, done.stderr))
 
     def __enter__(self):
-        self.run("initdb", "-D", self.data, "-U", "postgres", "--locale=C", "-E", "UTF8", "-A", "trust", "--no-sync")
+        self.run("initdb", "-D", self.data, "-U", "postgres", "--locale=C.UTF-8", "-E", "UTF8", "-A", "trust", "--no-sync")
         options = "-c listen_addresses='' -k %s -c fsync=off -c timezone=UTC" % self.folder
         self.run("pg_ctl", "-D", self.data, "-w", "-l", os.path.join(self.folder, "log"), "-o", options, "start")
         return self
@@ -222,6 +223,24 @@ CODES = {
 }
 
 
+def plain(value):
+    """A value in which a float that was cast to text has no zero behind its point, and two digits in its exponent."""
+    if value is None:
+        return None
+    text = re.sub(r"(?<![\d.])(-?\d+)\.0(?![\d.])", r"\1", value.decode(errors="replace"))
+    return re.sub(r"e-(\d)(?!\d)", r"e-0\1", text)
+
+
+def differs_in_form(statement, ours, theirs):
+    """Whether values differ only in how a float is cast to text, or `x IS NULL` was known without the division by zero in x.
+    The guide says so."""
+    if ours[0] == "rows" and theirs[:2] == ("error", "22012"):
+        return "NULL" in statement
+    if not ours[0] == theirs[0] == "rows" or ours[1] != theirs[1] or "::text" not in statement:
+        return False
+    return [[plain(one) for one in row] for row in ours[2]] == [[plain(one) for one in row] for row in theirs[2]]
+
+
 def is_meant(statement, ours, theirs):
     """Whether two answers differ as the guide says."""
     if statement in CODES and "error" in (ours[0], theirs[0]):
@@ -276,6 +295,9 @@ def compare(ours, theirs, statements, show):
                 agreed += 1
                 continue
             # Where types are meant to differ the texts agree; binary forms are those of the types.
+            if not binary and differs_in_form(statement, *pair):
+                meant += 1
+                break
             if is_meant(statement, *pair) and (binary or pair[0][2] == pair[1][2] or pair[0][0] == "error"):
                 meant += 1
                 break

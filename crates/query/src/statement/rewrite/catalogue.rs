@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::statement::types::cast;
+use crate::statement::types::{cast, null};
 use empty::Empty;
 
 const PG_CATALOG: &str = "pg_catalog";
@@ -312,6 +312,28 @@ fn expanded(root: &Expr, chain: &[ast::AccessExpr]) -> Option<Expr> {
     (is_name && field == "x").then(|| open(root).clone())
 }
 
+/// `typname[0]`: a letter of a name, which PostgreSQL counts from 0.
+fn letter(root: &Expr, chain: &[ast::AccessExpr]) -> Option<Expr> {
+    let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else {
+        return None;
+    };
+    let name = match open(root) {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => names.last()?,
+        _ => return None,
+    };
+    if !name.value.eq_ignore_ascii_case("typname") {
+        return None;
+    }
+    let one = || Expr::value(Value::Number("1".to_owned(), false));
+    let from = Expr::BinaryOp {
+        left: Box::new(index.clone()),
+        op: BinaryOperator::Plus,
+        right: Box::new(one()),
+    };
+    Some(call("substr", vec![root.clone(), from, one()]))
+}
+
 /// The places of an array, each in a row.
 fn numbers(array: &Expr) -> Expr {
     let one = || Expr::value(Value::Number("1".to_owned(), false));
@@ -405,8 +427,20 @@ fn spell(expr: &mut Expr) {
             *expr = call(&name.value.to_lowercase(), Vec::new());
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
-            if let Some(value) = expanded(root, access_chain) {
+            let value = expanded(root, access_chain).or_else(|| letter(root, access_chain));
+            if let Some(value) = value {
                 *expr = value;
+            }
+        }
+        // A list of privileges beside an empty one.
+        Expr::Case {
+            conditions,
+            else_result: Some(other),
+            ..
+        } if other.to_string() == "'{}'" => {
+            let mut results = conditions.iter().map(|case| case.result.to_string());
+            if results.any(|result| result.contains("acldefault(")) {
+                **other = null();
             }
         }
         Expr::Function(_) => spell_call(expr),
@@ -484,9 +518,16 @@ fn array_literal(value: &Expr, kind: &DataType) -> Option<Expr> {
     let Expr::Value(written) = open(value) else {
         return None;
     };
-    let Value::SingleQuotedString(_) = &written.value else {
+    let Value::SingleQuotedString(text) = &written.value else {
         return None;
     };
+    if text.trim() == "{}" {
+        let nothing = Expr::Array(ast::Array {
+            elem: Vec::new(),
+            named: true,
+        });
+        return Some(cast(nothing, kind.clone()));
+    }
     let items = items(value)?;
     let elem = items
         .into_iter()

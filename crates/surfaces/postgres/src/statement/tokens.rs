@@ -266,6 +266,10 @@ impl<'a> Reader<'a> {
     /// The name of a type: words, a length between parentheses, brackets.
     pub(crate) fn type_name(&mut self) -> Result<String, Refused> {
         let mut name = self.name()?;
+        // The schema that types are in.
+        if self.symbol('.') {
+            name = self.name()?;
+        }
         while let Some(word) = self.word() {
             name = format!("{name} {word}");
         }

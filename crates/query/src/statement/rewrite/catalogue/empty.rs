@@ -69,7 +69,12 @@ fn reads_empty(select: &Select) -> bool {
             name,
             args: Some(args),
             ..
-        } => is_unnest(name) && args.args.iter().any(is_nothing),
+        } => {
+            let last = name.0.last().and_then(|it| it.as_ident());
+            // What it takes are options of servers and wrappers, of which there are none.
+            last.is_some_and(|it| it.value.eq_ignore_ascii_case("pg_options_to_table"))
+                || is_unnest(name) && args.args.iter().any(is_nothing)
+        }
         TableFactor::UNNEST { array_exprs, .. } => array_exprs.iter().any(is_null_column),
         _ => false,
     };
