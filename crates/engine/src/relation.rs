@@ -83,8 +83,8 @@ impl RelationSchema {
     /// would give it.
     pub fn key_name(&self, key: usize) -> String {
         let keys = self.declared.iter().flat_map(|it| &it.table.keys);
-        let mut named = keys.filter(|(number, _)| *number as usize == key);
-        if let Some((_, name)) = named.next() {
+        let mut given = keys.filter(|(number, _)| *number as usize == key);
+        if let Some((_, name)) = given.next() {
             return name.clone();
         }
         let Some(columns) = key.checked_sub(1).and_then(|at| self.unique.get(at)) else {

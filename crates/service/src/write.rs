@@ -45,6 +45,7 @@ pub struct LineTarget {
 
 /// Where record batches go, and what becomes of what is missing there.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct RowTarget {
     /// Who writes.
     pub principal: Principal,

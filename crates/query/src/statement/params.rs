@@ -111,7 +111,28 @@ fn of_kind(kind: &str, value: &Param) -> Expr {
         }
         _ => return text(&written),
     };
+    if matches!(kind, ast::DataType::Interval { .. }) {
+        return cast(text(&without_clocks(&written)), kind);
+    }
     cast(text(&written), kind)
+}
+
+/// An interval in which `2:00:00.5` is written as hours, minutes and seconds: the planner reads no clocks.
+fn without_clocks(interval: &str) -> String {
+    let words = interval.split_whitespace().map(|word| {
+        if !word.contains(':') {
+            return word.to_owned();
+        }
+        let (sign, clock) = match word.strip_prefix('-') {
+            Some(clock) => ("-", clock),
+            None => ("", word.trim_start_matches('+')),
+        };
+        let units = ["hours", "minutes", "seconds"];
+        let parts = clock.split(':').zip(units);
+        let parts = parts.map(|(number, unit)| format!("{sign}{number} {unit}"));
+        parts.collect::<Vec<_>>().join(" ")
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// NULL of a type, for a statement that is planned before it has values.
@@ -170,5 +191,23 @@ impl VisitorMut for Fill<'_> {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // An interval as psycopg sends it, `1 day 2:00:00.000003`, was a syntax error.
+    #[test]
+    fn clocks_in_intervals_become_units() {
+        for (written, read) in [
+            ("1 day 2:00:00.5", "1 day 2 hours 00 minutes 00.5 seconds"),
+            ("-2:30:00", "-2 hours -30 minutes -00 seconds"),
+            ("+00:01", "00 hours 01 minutes"),
+            ("3 mons 1 day", "3 mons 1 day"),
+        ] {
+            assert_eq!(without_clocks(written), read, "{written}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    DEFAULT_SCHEMA, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
+    ColumnDef, DEFAULT_SCHEMA, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
     NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
@@ -53,6 +53,7 @@ impl Place {
 }
 
 /// Carries out a change. `scope` is where names without database or schema are.
+#[expect(clippy::too_many_lines, reason = "a flat list of changes")]
 pub fn run(
     engine: &Arc<Engine>,
     principal: &Principal,
@@ -501,7 +502,7 @@ fn alter_table(
             of: logical,
         } => {
             find_column(&column)?;
-            let known = table.shown(&column).and_then(|column| column.of());
+            let known = table.shown(&column).and_then(ColumnDef::of);
             if known == logical && logical.is_some() {
                 return Ok(());
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{
-    ColumnKind, Duplicates, Engine, Options, PhysicalType, SystemClock, TableSettings,
+    ColumnKind, Declared, DeclaredTable, Duplicates, Engine, Options, PhysicalType, SystemClock,
+    TableSettings,
 };
 
 use super::*;
@@ -38,7 +39,7 @@ fn create_table(path: Path) -> Change {
     let column = |name: &str, kind| Column {
         name: name.to_owned(),
         kind,
-        declared: Default::default(),
+        declared: Declared::default(),
     };
     Change::CreateTable {
         path,
@@ -48,7 +49,7 @@ fn create_table(path: Path) -> Change {
             column("load", ColumnKind::Field(PhysicalType::F64)),
         ],
         settings: TableSettings::default(),
-        declared: Default::default(),
+        declared: DeclaredTable::default(),
     }
 }
 
