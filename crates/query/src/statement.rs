@@ -46,6 +46,7 @@ impl Bounds {
 
 /// One statement, by who carries it out.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Statement {
     /// The planner: it only reads.
     Query(Box<Question>),

@@ -531,7 +531,6 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             let values: Option<Vec<Option<String>>> = list.list.iter().map(value).collect();
             Some(exact_tag(position, values?, false))
         }
-        Operand::Integer(_) => None,
         Operand::Time | Operand::Day | Operand::Units(_) if !list.negated => {
             let mut time = RangeInclusive::new(1, 0);
             for item in &list.list {
@@ -549,7 +548,7 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             };
             Some((pushdown, coverage))
         }
-        Operand::Time | Operand::Day | Operand::Units(_) => None,
+        Operand::Integer(_) | Operand::Time | Operand::Day | Operand::Units(_) => None,
     }
 }
 

@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, TimezoneInfo, Value,
 };
 use nilometer_engine::{
-    ColumnKind, ColumnSource, LogicalType, PhysicalType, RelationSchema, TableSchema, TimeKind,
+    ColumnDef, ColumnKind, ColumnSource, LogicalType, PhysicalType, RelationSchema, TableSchema,
+    TimeKind,
 };
 
 /// What a type in a definition says.
@@ -233,7 +234,7 @@ pub(crate) fn type_of(table: &TableSchema, position: usize) -> String {
             .to_owned();
         }
         Some(ColumnSource::Tag(at)) => (
-            table.tags.get(at).and_then(|tag| tag.of()),
+            table.tags.get(at).and_then(ColumnDef::of),
             PhysicalType::Text,
         ),
         Some(ColumnSource::Field(at)) => {
@@ -242,7 +243,7 @@ pub(crate) fn type_of(table: &TableSchema, position: usize) -> String {
                 Some(ColumnKind::Field(kind)) => kind,
                 _ => PhysicalType::Text,
             };
-            (field.and_then(|field| field.of()), kind)
+            (field.and_then(ColumnDef::of), kind)
         }
         None => (None, PhysicalType::Text),
     };

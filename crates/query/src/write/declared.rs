@@ -14,8 +14,8 @@ use datafusion::datasource::MemTable;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{
-    Check, ColumnSource, ConstraintKind, DeclaredTable, Error as EngineError, LogicalType,
-    RelationSchema, TableSchema, TimeKind,
+    Check, ColumnDef, ColumnSource, ConstraintKind, DeclaredTable, Error as EngineError,
+    LogicalType, RelationSchema, TableSchema, TimeKind,
 };
 
 pub(crate) use new::check_new;
@@ -56,8 +56,8 @@ impl Rules {
                     TimeKind::Date => Some(LogicalType::Date),
                     TimeKind::TimestampTz | TimeKind::Integer { .. } => None,
                 },
-                Some(ColumnSource::Tag(at)) => table.tags.get(at).and_then(|tag| tag.of()),
-                Some(ColumnSource::Field(at)) => table.fields.get(at).and_then(|it| it.of()),
+                Some(ColumnSource::Tag(at)) => table.tags.get(at).and_then(ColumnDef::of),
+                Some(ColumnSource::Field(at)) => table.fields.get(at).and_then(ColumnDef::of),
                 None => None,
             };
             ColumnRule {

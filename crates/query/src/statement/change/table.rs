@@ -332,8 +332,8 @@ fn named_checks(table: &str, checks: Vec<WrittenCheck>) -> Vec<Check> {
                 given.contains(name) || named.iter().any(|other| other.name == *name)
             };
             let more = (1..).map(|n| format!("{first}{n}"));
-            let mut names = std::iter::once(first.clone()).chain(more);
-            names.find(|name| !is_taken(name)).unwrap_or_default()
+            let mut all = std::iter::once(first.clone()).chain(more);
+            all.find(|name| !is_taken(name)).unwrap_or_default()
         });
         named.push(Check {
             name,

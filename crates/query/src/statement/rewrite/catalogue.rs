@@ -404,7 +404,7 @@ fn spell(expr: &mut Expr) {
             right,
             ..
         } => {
-            if let Some(found) = among(left, compare_op, right, BinaryOperator::Eq) {
+            if let Some(found) = among(left, compare_op, right, &BinaryOperator::Eq) {
                 *expr = found;
             }
         }
@@ -413,7 +413,7 @@ fn spell(expr: &mut Expr) {
             compare_op,
             right,
         } => {
-            if let Some(found) = among(left, compare_op, right, BinaryOperator::NotEq) {
+            if let Some(found) = among(left, compare_op, right, &BinaryOperator::NotEq) {
                 *expr = not(found);
             }
         }
@@ -449,9 +449,9 @@ fn spell(expr: &mut Expr) {
 }
 
 /// `value = ANY (array)`; a subselect is the planner's.
-fn among(value: &Expr, op: &BinaryOperator, array: &Expr, wanted: BinaryOperator) -> Option<Expr> {
+fn among(value: &Expr, op: &BinaryOperator, array: &Expr, wanted: &BinaryOperator) -> Option<Expr> {
     let is_query = matches!(open(array), Expr::Subquery(_));
-    if *op != wanted || is_query {
+    if op != wanted || is_query {
         return None;
     }
     if let Some(items) = items(array) {

@@ -80,6 +80,7 @@ pub(crate) fn names_of(schema: &str) -> Vec<String> {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "what it is a table of")]
 struct Table {
     table: &'static CatalogTable,
     database: String,

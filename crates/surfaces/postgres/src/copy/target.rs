@@ -89,8 +89,11 @@ impl Target {
     pub(crate) fn value_bytes(&self) -> usize {
         match self.values {
             Values::Bool(_) => 1,
-            Values::Date(_) | Values::Tag(_) => 5,
-            Values::Text(_) | Values::Bytes(_) | Values::Declared(..) => 5,
+            Values::Date(_)
+            | Values::Tag(_)
+            | Values::Text(_)
+            | Values::Bytes(_)
+            | Values::Declared(..) => 5,
             _ => 9,
         }
     }
@@ -103,6 +106,7 @@ impl Target {
         )
     }
 
+    #[expect(clippy::match_same_arms, reason = "a kind of values a line")]
     pub(crate) fn finish(&mut self) -> ArrayRef {
         match &mut self.values {
             Values::Time(of, _) => Arc::new(of.finish()),
@@ -119,6 +123,7 @@ impl Target {
         }
     }
 
+    #[expect(clippy::match_same_arms, reason = "a kind of values a line")]
     fn null(&mut self) -> Result<(), Refused> {
         if !self.is_nullable {
             return Err(Refused::new(

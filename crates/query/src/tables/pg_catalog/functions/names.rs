@@ -1,5 +1,7 @@
 //! From names to numbers and back: `'t'::regclass`, `pg_get_userbyid`, `to_regclass`.
 
+#![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
+
 use super::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::statement::name::quoted;

@@ -1,5 +1,7 @@
 //! The session and the server.
 
+#![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
+
 use super::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::Cell;

@@ -1,5 +1,7 @@
 //! Definitions and comments as text: `format_type`, `pg_get_indexdef`, `obj_description`.
 
+#![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
+
 use super::names::relation;
 use super::{Answer, Asked, Call, number, text};
 use crate::tables::pg_catalog::cells::Cell;

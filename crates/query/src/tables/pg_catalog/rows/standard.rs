@@ -61,13 +61,13 @@ fn tables(source: &Source, sink: &mut Sink, is_listed: impl Fn(&Object) -> bool)
             "table_name" => object.name.as_str().into(),
             "table_type" => if is_table { "BASE TABLE" } else { "VIEW" }.into(),
             "is_insertable_into" => yes(is_own),
-            "is_typed" => "NO".into(),
             "view_definition" => match &object.of {
                 Of::View(query) => query.as_str().into(),
                 _ => Cell::Null,
             },
             "check_option" => "NONE".into(),
-            "is_updatable"
+            "is_typed"
+            | "is_updatable"
             | "is_trigger_updatable"
             | "is_trigger_deletable"
             | "is_trigger_insertable_into" => "NO".into(),
@@ -108,9 +108,8 @@ fn columns(source: &Source, sink: &mut Sink) -> Result<()> {
                     _ => Cell::Null,
                 },
                 "character_octet_length" => match name {
-                    "text" => 1_073_741_824i64.into(),
                     "varchar" | "bpchar" if modifier > 0 => ((modifier - 4) * 4).into(),
-                    "varchar" => 1_073_741_824i64.into(),
+                    "text" | "varchar" => 1_073_741_824i64.into(),
                     _ => Cell::Null,
                 },
                 "numeric_precision" => precision.into(),
