@@ -230,10 +230,6 @@ impl MemoryAccount for Memory {
     fn release(&self, bytes: usize) {
         self.0.give_back(bytes);
     }
-
-    fn slice_rows(&self) -> u64 {
-        nilometer_series::slice_rows_of(self.0.bytes_max())
-    }
 }
 
 /// Threads that work for one call and end with it: a series query lends them what is not theirs to keep.

@@ -97,15 +97,6 @@ impl Unlimited {
     }
 }
 
-/// Bytes that a row of a slice takes while it is sorted, about: its columns, its place and its copy.
-const SLICE_ROW_BYTES: u64 = 64;
-
-/// Rows that are sorted at once where a query may take so many bytes: fewer where memory is little, so that a small budget
-/// answers slowly and not with an error.
-pub fn slice_rows_of(bytes_max: usize) -> u64 {
-    (bytes_max as u64 / SLICE_ROW_BYTES).clamp(1024, SLICE_ROWS)
-}
-
 impl MemoryAccount for Unlimited {
     fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
         self.taken.fetch_add(bytes, Ordering::Relaxed);

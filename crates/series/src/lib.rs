@@ -19,7 +19,7 @@ mod value;
 pub use bucket::{Bucket, Shift, Width, Zone};
 pub use context::{
     Charge, Context, Inline, Limits, MemoryAccount, MemoryFull, Threads, Unlimited, Unwatched,
-    Watch, slice_rows_of,
+    Watch,
 };
 pub use error::Error;
 pub use operators::{BUCKETS, Batches};

@@ -357,25 +357,25 @@ fn what_a_type_has_not_is_refused_with_column_value_and_type() {
         (
             "day",
             text("2023-02-29"),
-            ConstraintKind::InvalidText,
-            "\"2023-02-29\" is no value of type date",
+            ConstraintKind::TimeRange,
+            "\"2023-02-29\" is out of range for type date",
         ),
         (
             "clock",
             days(i32::MAX),
-            ConstraintKind::OutOfRange,
+            ConstraintKind::TimeRange,
             "is out of range for type timestamp",
         ),
         (
             "hour",
             text("25:00"),
-            ConstraintKind::InvalidText,
+            ConstraintKind::InvalidTime,
             "\"25:00\" is no value of type time",
         ),
         (
             "span",
             text("soon"),
-            ConstraintKind::InvalidText,
+            ConstraintKind::InvalidTime,
             "\"soon\" is no value of type interval",
         ),
         (

@@ -240,33 +240,34 @@ async fn refusals_have_a_status_a_sentence_and_a_place() {
 
 #[tokio::test]
 async fn limits_of_queries_have_their_status_and_name() {
-    let sql = SqlOptions {
-        // Less than as many groups take; rows as they are come in slices that fit.
-        query_memory_bytes_max: 1 << 20,
-        ..SqlOptions::default()
-    };
-    let config = ServerConfig {
-        answer_rows_max: 1000,
-        answer_pretty_rows_max: 10,
-        sql,
-        ..ServerConfig::default()
-    };
-    let server = Server::with(config);
+    let all = SqlOptions::default().query_memory_bytes_max;
     let lines: Vec<String> = (0..60_000).map(|n| format!("m v={n}i {n}")).collect();
-    assert_eq!(server.write(lines.join("\n")).await.status, 204);
-    for (sql, format, setting) in [
+    for (memory, sql, format, setting) in [
+        // Less than as many groups take.
         (
+            1 << 20,
             "SELECT v, count(*) FROM m GROUP BY v",
             "json",
             "query-memory-bytes-max",
         ),
-        ("SELECT v FROM m", "json", "answer-rows-max"),
+        (all, "SELECT v FROM m", "json", "answer-rows-max"),
         (
+            all,
             "SELECT v FROM m LIMIT 20",
             "pretty",
             "answer-pretty-rows-max",
         ),
     ] {
+        let server = Server::with(ServerConfig {
+            answer_rows_max: 1000,
+            answer_pretty_rows_max: 10,
+            sql: SqlOptions {
+                query_memory_bytes_max: memory,
+                ..SqlOptions::default()
+            },
+            ..ServerConfig::default()
+        });
+        assert_eq!(server.write(lines.join("\n")).await.status, 204);
         let answer = server.try_query(sql, format).await;
         assert_eq!(answer.status, 413, "{sql}: {}", answer.text());
         assert!(answer.error().contains(setting), "{}", answer.error());

@@ -100,10 +100,6 @@ impl MemoryAccount for Account {
     fn release(&self, bytes: usize) {
         self.memory.give_back(bytes);
     }
-
-    fn slice_rows(&self) -> u64 {
-        nilometer_series::slice_rows_of(self.memory.bytes_max())
-    }
 }
 
 /// Ends the query with its statement, and keeps what it says of its reading.
