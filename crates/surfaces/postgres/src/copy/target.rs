@@ -182,8 +182,7 @@ impl Target {
                     ));
                 }
             }
-            Values::Text(of) => of.append_value(utf8(value)?),
-            Values::Declared(of, _) => of.append_value(utf8(value)?),
+            Values::Text(of) | Values::Declared(of, _) => of.append_value(utf8(value)?),
             Values::Date(of) => match moment::read_local(value) {
                 Ok(ns) => of.append_value(days(ns)?),
                 Err(why) => return Err(time_refused(why, &shown(value))),
