@@ -112,7 +112,10 @@ impl Access {
                 Principal::anyone()
             });
         };
-        if !users_of(&self.engine.snapshot()).iter().any(|known| known.name == user) {
+        if !users_of(&self.engine.snapshot())
+            .iter()
+            .any(|known| known.name == user)
+        {
             return Err(Error::UnknownUser {
                 name: user.to_owned(),
                 nearest: None,

@@ -159,8 +159,16 @@ fn chain(setting: &'static str, file: &PemFile) -> Result<Vec<CertificateDer<'st
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file.bytes).collect();
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => Err(unfit(setting, file, format!("holds no certificate; {MUST}"))),
-        Err(error) => Err(unfit(setting, file, format!("is not PEM ({error}); {MUST}"))),
+        Ok(_) => Err(unfit(
+            setting,
+            file,
+            format!("holds no certificate; {MUST}"),
+        )),
+        Err(error) => Err(unfit(
+            setting,
+            file,
+            format!("is not PEM ({error}); {MUST}"),
+        )),
     }
 }
 

@@ -21,7 +21,14 @@ struct Program {
 fn serve(data: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nilometer"));
     command
-        .args(["serve", "--http-bind", "127.0.0.1:0", "--pg-bind", "off", "--data"])
+        .args([
+            "serve",
+            "--http-bind",
+            "127.0.0.1:0",
+            "--pg-bind",
+            "off",
+            "--data",
+        ])
         .arg(data)
         .args(more)
         .stdout(Stdio::piped())
@@ -49,7 +56,12 @@ impl Program {
             }
         }
         let (http, tstorage) = (http.unwrap(), tstorage.unwrap());
-        Self { child, http, tstorage, data }
+        Self {
+            child,
+            http,
+            tstorage,
+            data,
+        }
     }
 
     /// What the server answers to an InfluxQL statement.
@@ -147,5 +159,8 @@ fn a_server_that_would_let_everybody_in_does_not_start() {
     refused(&["--tstorage-bind", "0.0.0.0:0"], "--tstorage-client-ca");
     refused(&["--tstorage-bind", here, "--auth"], "--tstorage-role");
     refused(&["--tstorage-bind", here, "--tstorage-tls"], "--tls-cert");
-    refused(&["--tstorage-bind", here, "--tstorage-table", "records"], "database.table");
+    refused(
+        &["--tstorage-bind", here, "--tstorage-table", "records"],
+        "database.table",
+    );
 }

@@ -202,7 +202,9 @@ impl Stamps {
         // Every other error comes before the log has the rows.
         self.is_at_risk = matches!(
             written,
-            Err(Error::Engine(EngineError::Poisoned { .. } | EngineError::Io { .. }))
+            Err(Error::Engine(
+                EngineError::Poisoned { .. } | EngineError::Io { .. }
+            ))
         );
         written
     }

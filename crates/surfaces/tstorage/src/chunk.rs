@@ -163,7 +163,10 @@ impl Chunk {
             fields.push(Field::new(name, column.data_type().clone(), false));
             columns.push(column);
         };
-        push(TIME_COLUMN, Arc::new(TimestampNanosecondArray::from(self.cap)));
+        push(
+            TIME_COLUMN,
+            Arc::new(TimestampNanosecondArray::from(self.cap)),
+        );
         for ((ids, part), (name, _)) in self.ids.into_iter().zip(shape.ids).zip(IDS) {
             push(name, ids.array(part.is_tag)?);
         }
@@ -206,7 +209,14 @@ mod tests {
         }
         let tag = |at| Part { at, is_tag: true };
         let shape = Shape {
-            ids: [tag(1), Part { at: 3, is_tag: false }, tag(2)],
+            ids: [
+                tag(1),
+                Part {
+                    at: 3,
+                    is_tag: false,
+                },
+                tag(2),
+            ],
             time: 0,
             acq: 4,
             acq_is_time: true,
@@ -218,7 +228,10 @@ mod tests {
         let moid = moid.as_dictionary::<Int32Type>();
         assert_eq!(moid.values().as_string::<i32>().value(0), "-2");
         assert_eq!(moid.keys().values(), &[0, 0, 0]);
-        assert_eq!(column("mid").as_primitive::<Int64Type>().values(), &[7, 8, 7]);
+        assert_eq!(
+            column("mid").as_primitive::<Int64Type>().values(),
+            &[7, 8, 7]
+        );
         let acq = column("acq");
         let acq = acq.as_primitive::<TimestampNanosecondType>();
         assert_eq!(acq.values(), &[100, 101, 102]);

@@ -106,7 +106,10 @@ mod tests {
             let name: TableName = text.parse().unwrap();
             assert_eq!(name.to_string(), text);
         }
-        assert_eq!("a.b.c".parse::<TableName>().unwrap().schema.as_deref(), Some("b"));
+        assert_eq!(
+            "a.b.c".parse::<TableName>().unwrap().schema.as_deref(),
+            Some("b")
+        );
         for text in ["", "records", "a..c", ".b", "a.b.c.d"] {
             text.parse::<TableName>().unwrap_err();
         }

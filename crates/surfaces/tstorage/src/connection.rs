@@ -126,7 +126,9 @@ where
     if surplus > SURPLUS_BYTES_MAX {
         return Err(Error::Malformed("its size is none that a request has"));
     }
-    incoming.pass(usize::try_from(surplus).unwrap_or_default()).await?;
+    incoming
+        .pass(usize::try_from(surplus).unwrap_or_default())
+        .await?;
     incoming.need(fixed).await?;
     let mut answer = BytesMut::new();
     match command {

@@ -9,9 +9,7 @@ pub(crate) enum Error {
     #[error("the client is gone")]
     Gone,
     /// Nothing came, or nothing was taken, for too long.
-    #[error(
-        "the client did not go on within {limit_ms} ms (setting tstorage-stall-ms-max)"
-    )]
+    #[error("the client did not go on within {limit_ms} ms (setting tstorage-stall-ms-max)")]
     Stalled {
         /// The limit in force.
         limit_ms: u64,

@@ -73,7 +73,9 @@ pub(crate) async fn serve(
     drop(listener);
     let ended = async { while running.join_next().await.is_some() {} };
     if tokio::time::timeout(time_max, ended).await.is_err() {
-        tracing::warn!("requests of TStorage clients were cut at shutdown (setting shutdown-ms-max)");
+        tracing::warn!(
+            "requests of TStorage clients were cut at shutdown (setting shutdown-ms-max)"
+        );
     }
     Ok(())
 }

@@ -85,7 +85,9 @@ impl Put<'_> {
         while left > 0 {
             incoming.need(4).await?;
             let size = incoming.buffer().get_i32_le();
-            let payload = usize::try_from(size).ok().and_then(|size| size.checked_sub(fixed));
+            let payload = usize::try_from(size)
+                .ok()
+                .and_then(|size| size.checked_sub(fixed));
             let payload = payload.ok_or(Error::Malformed("a record is shorter than its key"))?;
             left = left
                 .checked_sub(4 + fixed + payload)
@@ -222,9 +224,8 @@ async fn shape(shared: &Arc<Shared>) -> Result<Shape, Error> {
         return Shape::of(&found);
     }
     let (principal, scope, table) = (shared.principal()?, name.scope(), name.table.clone());
-    let make = move |service: &Service| {
-        service.make_table(&principal, &scope, &table, &table::new())
-    };
+    let make =
+        move |service: &Service| service.make_table(&principal, &scope, &table, &table::new());
     shared.service.write(make).await?;
     let found = table::find(&shared.service.snapshot(), name);
     let dropped = || EngineError::NotFound {

@@ -77,7 +77,9 @@ impl Reader {
             i64::from(min.moid)..=i64::from(max.moid) - 1,
         ];
         let tags = shape.ids.iter().zip(&ids).filter(|(part, _)| part.is_tag);
-        let tags = tags.map(|(part, range)| tag_predicate(part.at, range));
+        let tags: Vec<TagPredicate> = tags
+            .map(|(part, range)| tag_predicate(part.at, range))
+            .collect();
         let mut fields: Vec<FieldPredicate> = shape
             .ids
             .iter()
@@ -106,7 +108,7 @@ impl Reader {
             snapshot,
             table,
             encoder: Encoder { ids, acq },
-            tags: tags.collect(),
+            tags,
             narrowing,
             projection: vec![cid, mid, moid, shape.time, shape.acq, shape.payload],
             time: since_1970(min.cap)..=since_1970(max.cap.saturating_sub(1)),
@@ -282,9 +284,11 @@ impl Encoder {
         let [cid, mid, moid, time, acq, payload] = batch.columns() else {
             return;
         };
-        let (Some(times), Some(acqs), Some(payloads)) =
-            (instants(time), instants(acq), payload.as_binary_opt::<i32>())
-        else {
+        let (Some(times), Some(acqs), Some(payloads)) = (
+            instants(time),
+            instants(acq),
+            payload.as_binary_opt::<i32>(),
+        ) else {
             return;
         };
         let ids = [cid, mid, moid].map(Integers::of);

@@ -67,7 +67,7 @@ impl Shape {
             Some(field) if field.kind == ColumnKind::Field(kind) => position(name),
             _ => Err(refused(format!("it has no field {name} of its type"))),
         };
-        let id = |(name, _): (&str, LogicalType)| {
+        let id = |(name, _): (&str, LogicalType)| -> Result<Part, Error> {
             if table.tag(name).is_some() {
                 let at = position(name)?;
                 return Ok(Part { at, is_tag: true });

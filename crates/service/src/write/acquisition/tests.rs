@@ -89,7 +89,8 @@ fn rows_that_may_come_back_keep_everything_after_them_incomplete() {
     };
     let lost = acquisitions.begin(1).unwrap();
     assert_eq!(lost.first, 1_001);
-    lost.store(|| Err::<(), _>(Error::Engine(poisoned))).unwrap_err();
+    lost.store(|| Err::<(), _>(Error::Engine(poisoned)))
+        .unwrap_err();
     world.set(9_000);
     acquisitions.begin(1).unwrap().store(|| Ok(())).unwrap();
     assert_eq!(acquisitions.complete().unwrap(), 1_001);

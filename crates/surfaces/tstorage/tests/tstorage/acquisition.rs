@@ -24,7 +24,12 @@ fn stamps_rise_across_restarts_and_clocks_that_are_set_back() {
         let server = world.start();
         let mut client = server.connect();
         for n in 0..3 {
-            let (first, until_last) = client.put(&[record((run, n, 0, 1, 0), "x"), record((run, n, 1, 1, 0), "")]).ok();
+            let (first, until_last) = client
+                .put(&[
+                    record((run, n, 0, 1, 0), "x"),
+                    record((run, n, 1, 1, 0), ""),
+                ])
+                .ok();
             assert!(first > last && until_last > first, "run {run}");
             last = until_last;
         }
@@ -44,13 +49,17 @@ fn stamps_rise_across_restarts_and_clocks_that_are_set_back() {
 fn the_end_of_a_box_is_complete_no_later_than_it_is() {
     let server = World::default().start();
     let mut client = server.connect();
-    let (first, last) = client.put(&[record((1, 1, 1, 1, 0), "a"), record((1, 1, 1, 1, 0), "b")]).ok();
+    let (first, last) = client
+        .put(&[record((1, 1, 1, 1, 0), "a"), record((1, 1, 1, 1, 0), "b")])
+        .ok();
     let (records, acq0) = client.get(MIN, until(last)).ok();
     assert_eq!((records.len(), acq0), (1, last));
     assert_eq!(client.get_acq(MIN, until(first)).ok(), first);
     assert!(client.get_acq(MIN, until(last + HOUR)).ok() < last + HOUR);
     // What is copied with a later time waits until that time has come.
-    client.puta(&[record((1, 1, 1, 1, last + HOUR), "later")]).ok();
+    client
+        .puta(&[record((1, 1, 1, 1, last + HOUR), "later")])
+        .ok();
     assert_eq!(client.get(MIN, MAX).ok().0.len(), 2);
 }
 
@@ -83,7 +92,12 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
                 let mut n = 0_i64;
                 while !is_over.load(Ordering::Relaxed) {
                     let records: Vec<Record> = (0..1 + n % 7)
-                        .map(|at| record((writer, n, i32::try_from(at).unwrap(), n, 0), n.to_le_bytes()))
+                        .map(|at| {
+                            record(
+                                (writer, n, i32::try_from(at).unwrap(), n, 0),
+                                n.to_le_bytes(),
+                            )
+                        })
                         .collect();
                     client.put(&records).ok();
                     n += 1;
@@ -145,7 +159,9 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
             scope.spawn(|| {
                 let mut client = Client::connect(address);
                 for n in 1.. {
-                    client.put(&[record((1, n, 0, 0, 0), "x"), record((2, n, 0, 0, 0), "y")]).ok();
+                    client
+                        .put(&[record((1, n, 0, 0, 0), "x"), record((2, n, 0, 0, 0), "y")])
+                        .ok();
                     acknowledged.store(n, Ordering::SeqCst);
                     if is_over.load(Ordering::SeqCst) {
                         break;
@@ -173,8 +189,15 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
         assert_eq!(client.get(MIN, until(acq0)).ok().0, records, "seed {seed}");
         let whole = client.get(MIN, MAX).ok().0;
         for cid in [1, 2] {
-            let mids: BTreeSet<i64> = whole.iter().filter(|it| it.key.0 == cid).map(|it| it.key.1).collect();
-            assert!((1..=sure).all(|n| mids.contains(&n)), "seed {seed}: {sure} of {cid}");
+            let mids: BTreeSet<i64> = whole
+                .iter()
+                .filter(|it| it.key.0 == cid)
+                .map(|it| it.key.1)
+                .collect();
+            assert!(
+                (1..=sure).all(|n| mids.contains(&n)),
+                "seed {seed}: {sure} of {cid}"
+            );
         }
         assert!(client.put(&[record((3, 1, 1, 1, 0), "new")]).ok().0 >= acq0);
     }
@@ -191,7 +214,10 @@ fn what_a_failed_sync_leaves_behind_is_below_no_promise() {
         };
         let mut server = world.start();
         server.closes = false;
-        server.connect().put(&[record((1, 1, 0, 0, 0), "kept")]).ok();
+        server
+            .connect()
+            .put(&[record((1, 1, 0, 0, 0), "kept")])
+            .ok();
         disk.set_plan(CrashPlan {
             fail_sync_at: (0..100).collect(),
             ..CrashPlan::default()
@@ -208,6 +234,10 @@ fn what_a_failed_sync_leaves_behind_is_below_no_promise() {
             ..World::default()
         };
         let server = world.start();
-        assert_eq!(server.connect().get(MIN, until(acq0)).ok().0, records, "seed {seed}");
+        assert_eq!(
+            server.connect().get(MIN, until(acq0)).ok().0,
+            records,
+            "seed {seed}"
+        );
     }
 }

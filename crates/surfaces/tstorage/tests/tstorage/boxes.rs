@@ -44,10 +44,18 @@ fn a_box(dice: &mut Dice) -> (Key, Key) {
     let (one, other) = (key(dice), key(dice));
     // At least one long in each component, and sometimes without an end.
     let side = |one: i64, other: i64| (one.min(other), one.max(other) + 1);
-    let narrow = |(first, end): (i64, i64)| (i32::try_from(first).unwrap(), i32::try_from(end).unwrap());
-    let (cid, moid) = (side(one.0.into(), other.0.into()), side(one.2.into(), other.2.into()));
+    let narrow =
+        |(first, end): (i64, i64)| (i32::try_from(first).unwrap(), i32::try_from(end).unwrap());
+    let (cid, moid) = (
+        side(one.0.into(), other.0.into()),
+        side(one.2.into(), other.2.into()),
+    );
     let (cid, moid) = (narrow(cid), narrow(moid));
-    let (mid, cap, acq) = (side(one.1, other.1), side(one.3, other.3), side(one.4, other.4));
+    let (mid, cap, acq) = (
+        side(one.1, other.1),
+        side(one.3, other.3),
+        side(one.4, other.4),
+    );
     let mut min = (cid.0, mid.0, moid.0, cap.0, acq.0);
     let mut max = (cid.1, mid.1, moid.1, cap.1, acq.1);
     for component in 0..5 {
@@ -74,7 +82,10 @@ fn is_in(key: Key, min: Key, max: Key) -> bool {
 
 fn check(client: &mut Client, model: &[Record], boxes: &[(Key, Key)], seed: &[u8; 16]) {
     for boxes in boxes.chunks(AT_ONCE) {
-        let requests: Vec<u8> = boxes.iter().flat_map(|(min, max)| get_request(*min, *max)).collect();
+        let requests: Vec<u8> = boxes
+            .iter()
+            .flat_map(|(min, max)| get_request(*min, *max))
+            .collect();
         client.send(&requests);
         for (min, max) in boxes {
             let read = client.read_get().ok().0;

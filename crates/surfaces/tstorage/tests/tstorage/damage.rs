@@ -46,7 +46,10 @@ fn a_request_cut_anywhere_ends_its_connection_and_loses_nothing() {
             client.end();
             // Whatever is said of it, it is said in time.
             let answer = client.rest().unwrap_or_default();
-            assert!(answer.is_empty() || answer[..4] == (-1_i32).to_le_bytes(), "{length}: {answer:?}");
+            assert!(
+                answer.is_empty() || answer[..4] == (-1_i32).to_le_bytes(),
+                "{length}: {answer:?}"
+            );
         }
     }
     let (records, _) = steady.get(MIN, MAX).ok();
@@ -123,7 +126,9 @@ fn a_client_that_does_not_take_its_answer_is_let_go() {
     world.service.queries_max = 1;
     let server = world.start();
     let mut client = server.connect();
-    let large: Vec<Record> = (0..64).map(|n| record((1, n, 1, 1, 1), vec![7; 1 << 20])).collect();
+    let large: Vec<Record> = (0..64)
+        .map(|n| record((1, n, 1, 1, 1), vec![7; 1 << 20]))
+        .collect();
     client.put(&large).ok();
     // More than the sockets hold; nobody reads it.
     client.send(&get_request(MIN, MAX));

@@ -98,7 +98,12 @@ fn every_side_of_a_box_takes_its_minimum_and_leaves_its_maximum() {
     let keys: Vec<Key> = wider.iter().map(|it| it.key).collect();
     assert_eq!(
         keys,
-        [(1, -1, 0, 0, 0), (1, 0, 0, 0, 0), (2, -1, 0, 0, 0), (2, 0, 0, 0, 0)]
+        [
+            (1, -1, 0, 0, 0),
+            (1, 0, 0, 0, 0),
+            (2, -1, 0, 0, 0),
+            (2, 0, 0, 0, 0)
+        ]
     );
     assert_eq!(client.get(MIN, MAX).ok().0.len(), all.len());
 }
@@ -133,7 +138,12 @@ fn what_cannot_be_asked_is_an_error_and_the_connection_ends() {
         header(1, u64::MAX),
         header(5, 1 << 40),
         [header(5, 0), (-2_i32).to_le_bytes().to_vec()].concat(),
-        [header(5, 0), 1_i32.to_le_bytes().to_vec(), (-1_i32).to_le_bytes().to_vec()].concat(),
+        [
+            header(5, 0),
+            1_i32.to_le_bytes().to_vec(),
+            (-1_i32).to_le_bytes().to_vec(),
+        ]
+        .concat(),
         // A record that is shorter than its key, and one that is longer than its batch.
         [header(5, 0), words(&[1, 24, 19])].concat(),
         [header(5, 0), words(&[1, 24, 21])].concat(),
@@ -171,7 +181,9 @@ fn requests_are_answered_in_their_order_however_many_are_sent_at_once() {
     let server = World::default().start();
     let mut client = server.connect();
     let mut requests = Vec::new();
-    let puts: Vec<Record> = (0..50).map(|n| record(key(n, n.into()), vec![1; 10])).collect();
+    let puts: Vec<Record> = (0..50)
+        .map(|n| record(key(n, n.into()), vec![1; 10]))
+        .collect();
     for put in &puts {
         requests.extend(put_request(std::slice::from_ref(put), false));
         requests.extend(get_request(MIN, MAX));
@@ -210,7 +222,9 @@ fn a_copy_by_puta_is_exact() {
     let (from, to) = (World::default().start(), World::default().start());
     let mut client = from.connect();
     for n in 0..10 {
-        client.put(&[record(key(n, 1), "v"), record((n, 1, 2, 3, 0), [0, 1, 2])]).ok();
+        client
+            .put(&[record(key(n, 1), "v"), record((n, 1, 2, 3, 0), [0, 1, 2])])
+            .ok();
     }
     let (records, acq0) = client.get(MIN, MAX).ok();
     let mut other = to.connect();
@@ -253,7 +267,10 @@ fn times_before_2001_are_times_and_those_after_2262_are_refused() {
     ];
     client.put(&put).ok();
     assert_same(&client.get(MIN, MAX).ok().0, &put);
-    let before = client.get((1, 0, 0, -1, i64::MIN), (2, 1, 1, 0, i64::MAX)).ok().0;
+    let before = client
+        .get((1, 0, 0, -1, i64::MIN), (2, 1, 1, 0, i64::MAX))
+        .ok()
+        .0;
     assert_same(&before, &put[1..2]);
     let late = [record(key(1, last + 1), "")];
     assert_eq!(client.put(&late), Answer::Status(-1));

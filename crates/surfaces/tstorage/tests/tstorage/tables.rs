@@ -25,18 +25,37 @@ fn a_record_is_a_row_with_integer_tags_a_time_and_two_fields() {
     let table = snapshot.table("tstorage", "public", "records").unwrap();
     assert_eq!(table.settings.duplicates, Duplicates::Keep);
     assert_eq!(table.time().0, "cap");
-    let names: Vec<String> = table.shown_columns().schema().fields().iter().map(|it| it.name().clone()).collect();
+    let names: Vec<String> = table
+        .shown_columns()
+        .schema()
+        .fields()
+        .iter()
+        .map(|it| it.name().clone())
+        .collect();
     assert_eq!(names, ["cid", "mid", "moid", "cap", "acq", "payload"]);
     let arrow = table.arrow_schema();
     let at = |name: &str| arrow.index_of(name).unwrap();
     let request = ScanRequest {
-        projection: vec![at("cid"), at("mid"), at("moid"), at("time"), at("acq"), at("payload")],
+        projection: vec![
+            at("cid"),
+            at("mid"),
+            at("moid"),
+            at("time"),
+            at("acq"),
+            at("payload"),
+        ],
         time: i64::MIN..=i64::MAX,
         tags: Vec::new(),
         limit: None,
         table,
     };
-    let rows = snapshot.scan(&request).unwrap().read(0).next().unwrap().unwrap();
+    let rows = snapshot
+        .scan(&request)
+        .unwrap()
+        .read(0)
+        .next()
+        .unwrap()
+        .unwrap();
     let tag = |column: usize| {
         let tag = rows.column(column).as_dictionary::<Int32Type>();
         let key = usize::try_from(tag.keys().value(0)).unwrap();
@@ -56,7 +75,9 @@ fn make(server: &Server, columns: &[NewColumn<'_>], duplicates: Duplicates) {
         duplicates,
         ..TableSettings::default()
     };
-    let made = server.engine.create_table("tstorage", "public", "records", columns, settings);
+    let made = server
+        .engine
+        .create_table("tstorage", "public", "records", columns, settings);
     assert!(made.unwrap());
 }
 
@@ -83,7 +104,9 @@ fn a_table_may_have_ids_that_are_fields_and_more_columns() {
         Duplicates::Keep,
     );
     let mut client = server.connect();
-    let records: Vec<_> = (0..100).map(|n| record((1, n, 3, n, n), vec![0; 3])).collect();
+    let records: Vec<_> = (0..100)
+        .map(|n| record((1, n, 3, n, n), vec![0; 3]))
+        .collect();
     client.puta(&records).ok();
     assert_eq!(client.get(MIN, MAX).ok().0, records);
     let some = client.get((0, 10, 0, 0, 5), (2, 20, 4, 15, 100)).ok().0;
@@ -104,7 +127,11 @@ fn a_table_of_another_kind_is_left_alone() {
         column("acq", integer),
         column("payload", bytes),
     ];
-    let without = |name: &str| all.into_iter().filter(|it| it.name != name).collect::<Vec<_>>();
+    let without = |name: &str| {
+        all.into_iter()
+            .filter(|it| it.name != name)
+            .collect::<Vec<_>>()
+    };
     let wrong = [
         (all.to_vec(), Duplicates::Last),
         (without("cid"), Duplicates::Keep),
@@ -137,7 +164,9 @@ fn rows_without_a_part_of_the_key_are_no_records() {
     let lines = "records,cid=1,mid=1,moid=1 acq=978307200000000001i 978307200000000001\n\
         records,cid=1,mid=1 acq=978307200000000001i 978307200000000001\n";
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let written = server.service.write_lines(target, move || Ok::<_, nilometer_service::Error>(lines));
+    let written = server
+        .service
+        .write_lines(target, move || Ok::<_, nilometer_service::Error>(lines));
     assert_eq!(runtime.block_on(written).unwrap().rows, 2);
     assert_eq!(client.get(MIN, MAX).ok().0.len(), 1);
 }
