@@ -9,7 +9,7 @@ use crate::server::World;
 /// Numbers from proptest's generator, whose seed the environment can set.
 mod rand_like {
     use super::TestRng;
-    use proptest::prelude::RngCore;
+    use proptest::prelude::Rng;
 
     pub(super) struct Dice(pub(super) TestRng);
 

@@ -27,7 +27,7 @@ fn a_record_is_a_row_with_integer_tags_a_time_and_two_fields() {
     assert_eq!(table.time().0, "cap");
     let names: Vec<String> = table
         .shown_columns()
-        .schema()
+        .schema
         .fields()
         .iter()
         .map(|it| it.name().clone())
