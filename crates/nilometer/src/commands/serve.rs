@@ -287,7 +287,10 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = match nilometer_service::open_store(data, args.tstorage.making_room(args.store.options())) {
+    let engine = match nilometer_service::open_store(
+        data,
+        args.tstorage.making_room(args.store.options()),
+    ) {
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(

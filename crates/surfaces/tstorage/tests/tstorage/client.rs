@@ -33,6 +33,7 @@ pub(crate) enum Answer<T> {
 }
 
 impl<T> Answer<T> {
+    #[track_caller]
     pub(crate) fn ok(self) -> T {
         match self {
             Self::Ok(it) => it,
