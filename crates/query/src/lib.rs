@@ -21,6 +21,7 @@ mod shared;
 mod sql;
 mod statement;
 mod tables;
+mod walk;
 mod write;
 
 pub use answer::{Answer, AnswerMemory};

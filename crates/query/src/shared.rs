@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::{Executor, Statements};
@@ -15,10 +16,34 @@ use crate::SqlOptions;
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: SqlOptions,
-    /// Functions, rules and settings for plain queries; what differs between statements is put into a copy.
-    pub(crate) session: SessionState,
+    /// See [`Self::session`]. Behind a `dyn`, for the reason that `tables::planned` gives.
+    session: Arc<dyn Session>,
     pub(crate) statements: Arc<Statements>,
     pub(crate) executor: Arc<dyn Executor>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        options: SqlOptions,
+        session: SessionState,
+        statements: Arc<Statements>,
+        executor: Arc<dyn Executor>,
+    ) -> Self {
+        Self {
+            engine,
+            options,
+            session: Arc::new(session),
+            statements,
+            executor,
+        }
+    }
+
+    /// Functions, rules and settings for plain queries; what differs between statements is put into a copy.
+    pub(crate) fn session(&self) -> &SessionState {
+        let session = self.session.as_any().downcast_ref();
+        session.expect("new() puts a SessionState there")
+    }
 }
 
 /// The store at the moment of one statement.

@@ -113,13 +113,8 @@ impl Sql {
         }
         let read_only = options.read_only;
         let planner = QueryPlanner::new(all_rules, engine.budget());
-        let shared = Arc::new(Shared {
-            engine,
-            options,
-            session,
-            statements,
-            executor,
-        });
+        let shared = Shared::new(engine, options, session, statements, executor);
+        let shared = Arc::new(shared);
         Ok(Self {
             queries: Arc::new(Queries::new(shared, planner, runtime)),
             read_only,
@@ -577,7 +572,7 @@ impl Sql {
                 return Ok(Some(answer));
             }
         };
-        let session = &self.shared().session;
+        let session = self.shared().session();
         match planner.plan_template(session, &plan, headings).await {
             Some(query) => self.answer(session, query, running).map(Some),
             None => Ok(None),

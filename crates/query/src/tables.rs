@@ -6,6 +6,7 @@ pub(crate) mod catalogue;
 pub(crate) mod describe;
 pub(crate) mod names;
 pub(crate) mod pg_catalog;
+pub(crate) mod planned;
 pub(crate) mod relation;
 pub(crate) mod system;
 pub(crate) mod table;

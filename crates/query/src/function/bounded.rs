@@ -32,6 +32,7 @@ use super::growth::{Growth, growth_of};
 use crate::SqlOptions;
 use crate::error::TooManyRows;
 use crate::limits::scope;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.
 const PART_OF_CONSTANTS: u64 = 64;
@@ -228,8 +229,8 @@ impl AnalyzerRule for BoundFunctions {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         // Most statements call none of them, and looking is cheaper than taking them apart.
         let mut calls = 0;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
+        plan.walk(&mut |node| {
+            node.walk_expressions(&mut |expr| {
                 expr.apply(|inner| {
                     calls += usize::from(grows(inner));
                     Ok(TreeNodeRecursion::Continue)
@@ -239,16 +240,17 @@ impl AnalyzerRule for BoundFunctions {
         if calls == 0 {
             return Ok(plan);
         }
-        let bounded = plan.transform_up_with_subqueries(|node| {
+        let bounded = plan.replace_up(&mut |node| {
             let names = NamePreserver::new(&node);
             let schema = if node.inputs().is_empty() {
                 DFSchema::clone(node.schema())
             } else {
                 merge_schema(&node.inputs())
             };
-            node.map_expressions(|expr| {
+            node.replace_expressions(&mut |expr| {
                 let name = names.save(&expr);
-                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner, &schema, calls)))?;
+                let bounded =
+                    expr.replace_up(&mut |inner| Ok(self.bounded(inner, &schema, calls)))?;
                 Ok(bounded.update_data(|expr| name.restore(expr)))
             })
         })?;
@@ -448,7 +450,7 @@ fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
         // The planner computes what is in it first, unless that is left to each batch.
         let has_late = args
             .iter()
-            .any(|arg| arg.exists(|arg| Ok(is_late(arg))).unwrap_or(true));
+            .any(|arg| arg.has(&mut |arg| Ok(is_late(arg))).unwrap_or(true));
         let most = usize::try_from(limits.constant).unwrap_or(usize::MAX);
         return if has_late { most } else { 0 };
     };
@@ -463,7 +465,7 @@ fn is_late(expr: &Expr) -> bool {
 
 /// Whether it is the same for all rows.
 fn is_constant(expr: &Expr) -> bool {
-    let has_other = expr.exists(|expr| {
+    let has_other = expr.has(&mut |expr| {
         Ok(matches!(
             expr,
             Expr::Column(_)

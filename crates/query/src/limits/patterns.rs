@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{cast, kernels::length::length};
 use arrow::datatypes::{DataType, FieldRef, UInt64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, exec_err, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -25,6 +25,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use regex_automata::nfa::thompson::{Config, NFA};
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Bytes of a compiled pattern that are never too many.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -161,21 +163,21 @@ impl AnalyzerRule for BoundPatterns {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut has_patterns = false;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                has_patterns |= expr.exists(|part| Ok(matches_pattern(part)))?;
+        plan.walk(&mut |node| {
+            node.walk_expressions(&mut |expr| {
+                has_patterns |= expr.has(&mut |part| Ok(matches_pattern(part)))?;
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
         if !has_patterns {
             return Ok(plan);
         }
-        plan.transform_up_with_subqueries(|node| {
+        plan.replace_up(&mut |node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.replace_expressions(&mut |expr| {
                 let name = names.save(&expr);
-                let bounded = expr.transform_up(|part| Ok(self.bounded(part, &schema)))?;
+                let bounded = expr.replace_up(&mut |part| Ok(self.bounded(part, &schema)))?;
                 Ok(bounded.update_data(|expr| name.restore(expr)))
             })
         })

@@ -12,14 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -32,6 +30,7 @@ use nilometer_series::SeriesQuery;
 
 use crate::limits::scope::{self, Scope};
 use crate::planning::recognised::{BoundSeries, Chosen, Columns, Recognised, TableRead, limits};
+use crate::tables::planned::{Planned, scan_by};
 use context::Observed;
 pub(crate) use stream::SeriesStream;
 
@@ -60,7 +59,6 @@ impl SeriesTable {
     }
 }
 
-#[async_trait]
 impl TableProvider for SeriesTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.columns.schema)
@@ -70,39 +68,53 @@ impl TableProvider for SeriesTable {
         TableType::Temporary
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    scan_by!(|table, session, projection, _filters, _limit| {
         let columns = match projection {
-            None => self.columns.clone(),
-            Some(projection) => self.columns.project(projection)?,
+            None => Ok(table.columns.clone()),
+            Some(projection) => table.columns.project(projection),
         };
-        let chosen = match &self.chosen {
-            None => None,
-            Some(chosen) => {
-                let Some(session) = state.as_any().downcast_ref::<SessionState>() else {
-                    return internal_err!("queries are planned in sessions");
-                };
-                let planner = Arc::clone(session.query_planner());
-                // Its rules have seen it as a part of the whole.
-                let input = planner.create_physical_plan(&chosen.plan, session).await?;
-                Some(Choice {
-                    tag: Arc::from(chosen.tag.as_str()),
-                    column: chosen.column,
-                    input,
-                })
-            }
+        let query = Arc::clone(&table.query);
+        let read = table.table.clone();
+        let choosing = table.chosen.as_ref();
+        let choosing = choosing.map(|chosen| Choosing::new(chosen, session));
+        Box::pin(async move {
+            let chosen = match choosing {
+                None => None,
+                Some(choosing) => Some(choosing?.planned().await?),
+            };
+            let exec = SeriesExec::new(query, columns?, read, chosen);
+            Ok(Arc::new(exec) as Arc<dyn ExecutionPlan>)
+        })
+    });
+}
+
+/// A [`Choice`] that is being planned.
+struct Choosing<'a> {
+    tag: Arc<str>,
+    column: usize,
+    input: Planned<'a>,
+}
+
+impl<'a> Choosing<'a> {
+    fn new(chosen: &'a Chosen, session: &'a dyn Session) -> Result<Self> {
+        let Some(session) = session.as_any().downcast_ref::<SessionState>() else {
+            return internal_err!("queries are planned in sessions");
         };
-        Ok(Arc::new(SeriesExec::new(
-            Arc::clone(&self.query),
-            columns,
-            self.table.clone(),
-            chosen,
-        )))
+        // Its rules have seen it as a part of the whole.
+        let planner = session.query_planner();
+        Ok(Self {
+            tag: Arc::from(chosen.tag.as_str()),
+            column: chosen.column,
+            input: planner.create_physical_plan(&chosen.plan, session),
+        })
+    }
+
+    async fn planned(self) -> Result<Choice> {
+        Ok(Choice {
+            tag: self.tag,
+            column: self.column,
+            input: self.input.await?,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::expr::{Expr, WindowFunctionParams};
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 
 use crate::limits::scope;
 use crate::operators::frame;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Aggregates whose value is as large as all that they were given.
 const GROWING: [&str; 2] = ["array_agg", "string_agg"];
@@ -40,13 +41,13 @@ pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<
         return Ok(plan);
     }
     let memory = Arc::new(MemoryConsumer::new("values of windows").register(memory));
-    plan.transform_up_with_subqueries(|node| {
+    plan.replace_up(&mut |node| {
         let input = node
             .inputs()
             .first()
             .map(|input| Arc::clone(input.schema()));
-        node.map_expressions(|expr| {
-            expr.transform_up(|mut expr| {
+        node.replace_expressions(&mut |expr| {
+            expr.replace_up(&mut |mut expr| {
                 if let Some(fun) = aggregate(&expr)
                     && let Expr::WindowFunction(window) = &mut expr
                 {
@@ -71,10 +72,10 @@ pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<
 
 fn has_aggregate(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk(&mut |node| {
         if matches!(node, LogicalPlan::Window(_)) {
-            node.apply_expressions(|expr| {
-                found |= expr.exists(|expr| Ok(aggregate(expr).is_some()))?;
+            node.walk_expressions(&mut |expr| {
+                found |= expr.has(&mut |expr| Ok(aggregate(expr).is_some()))?;
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }

@@ -5,6 +5,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::error::Error;
+use crate::walk::PlanWalk;
 
 /// Joins of one query. The planner compares the sides of each with all the others': 128 joins are planned in a second, 300
 /// took fifteen, and nothing ends it meanwhile.
@@ -38,7 +39,7 @@ struct Left {
 
 impl Left {
     fn count(&mut self, plan: &LogicalPlan) -> Result<(), DataFusionError> {
-        plan.apply_with_subqueries(|node| {
+        plan.walk(&mut |node| {
             match node {
                 LogicalPlan::TableScan(scan) => {
                     self.tables = self.tables.saturating_sub(1);

@@ -16,6 +16,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
+use crate::walk::PlanWalk;
+
 /// Rules of the logical plan that find nothing to do in a plain one.
 const LOGICAL_LEFT_OUT: [&str; 14] = [
     "rewrite_set_comparison",
@@ -114,7 +116,7 @@ fn is_whole(plan: &LogicalPlan) -> bool {
 /// Whether no expression has a query inside, or something that is simple only after it was simplified twice.
 fn has_plain_expressions(node: &LogicalPlan) -> Result<bool> {
     let mut plain = true;
-    node.apply_expressions(|expr| {
+    node.walk_expressions(&mut |expr| {
         expr.apply(|expr| {
             plain = match expr {
                 Expr::ScalarSubquery(_)

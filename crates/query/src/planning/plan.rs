@@ -7,7 +7,7 @@ use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Visitor};
 use nilometer_service::Privilege;
 use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
 
@@ -23,6 +23,8 @@ use crate::tables::names;
 use crate::tables::pg_catalog;
 use crate::tables::relation;
 use crate::tables::system;
+use crate::walk;
+use crate::walk::PlanWalk;
 
 /// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
 pub(crate) async fn plan(
@@ -108,7 +110,7 @@ pub(crate) fn explain_by_text(error: Error, statement: &DfStatement) -> Error {
         function: None,
     };
     if let DfStatement::Statement(statement) = inner {
-        let _: ControlFlow<()> = statement.visit(&mut found);
+        walk::visit(statement.as_ref(), &mut found);
     }
     let position = found.function.or(found.literal);
     Error::Plan { message, position }
@@ -152,7 +154,7 @@ impl Visitor for Mentioned<'_> {
 /// Whether something of it lists tables, columns or functions as the standard has it, in a view too.
 pub(crate) fn reads_information_schema(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node {
             found = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
                 || match scan.source.get_logical_plan() {

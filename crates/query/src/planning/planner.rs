@@ -2,10 +2,10 @@
 //!
 //! Does not: plan anything that `DataFusion` plans already.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
@@ -38,6 +38,7 @@ use crate::semantics::numbers::ExactNumbers;
 use crate::semantics::outer::OuterRows;
 use crate::semantics::set_all::CountRows;
 use crate::semantics::windows::WindowKeys;
+use crate::tables::planned::Planned;
 
 /// Adds rules, nodes and operators to a session that is being built.
 pub(crate) fn extend(
@@ -95,73 +96,118 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 #[derive(Debug)]
 struct TimeSeriesPlanner;
 
-#[async_trait]
+/// The signatures are those of `async fn`: see `tables::planned`.
 impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let with_series = recognise::replaced(plan, session.config())?;
-        let plan = with_series.as_ref().unwrap_or(plan);
-        let settled = checked::settle(float_key::settle(plan)?)?;
-        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
-            .create_physical_plan(settled.as_ref(), session)
-            .await
+    fn create_physical_plan<'planner, 'plan, 'session, 'all>(
+        &'planner self,
+        plan: &'plan LogicalPlan,
+        session: &'session dyn Session,
+    ) -> Planned<'all>
+    where
+        'planner: 'all,
+        'plan: 'all,
+        'session: 'all,
+        Self: 'all,
+    {
+        match settled(plan, session) {
+            Ok(settled) => Box::pin(planned(settled, session)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
+}
+
+fn settled(plan: &LogicalPlan, session: &dyn Session) -> Result<LogicalPlan> {
+    let with_series = recognise::replaced(plan, session.config())?;
+    let plan = with_series.as_ref().unwrap_or(plan);
+    Ok(checked::settle(float_key::settle(plan)?)?.into_owned())
+}
+
+async fn planned(plan: LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+    DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
+        .create_physical_plan(&plan, session)
+        .await
 }
 
 /// Operators of our nodes.
 struct Nodes;
 
-#[async_trait]
 impl ExtensionPlanner for Nodes {
-    async fn plan_extension(
-        &self,
-        planner: &dyn PhysicalPlanner,
-        node: &dyn UserDefinedLogicalNode,
-        logical_inputs: &[&LogicalPlan],
-        physical_inputs: &[Arc<dyn ExecutionPlan>],
-        session: &dyn Session,
-        context: &PhysicalPlanningContext,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let schema: Arc<Schema> = Arc::clone(node.schema().inner());
-        let expr = |expr: &Expr, schema: &DFSchema| -> Result<Arc<dyn PhysicalExpr>> {
-            planner.create_physical_expr(expr, schema, session, context)
-        };
-        if let (Some(fill), [input]) = (node.as_any().downcast_ref::<GapFill>(), physical_inputs) {
-            let no_columns = DFSchema::empty();
-            let exprs = fill
-                .exprs()
-                .iter()
-                .map(|it| expr(it, &no_columns))
-                .collect::<Result<_>>()?;
-            let layout = fill.layout().clone();
-            let fill = GapFillExec::new(Arc::clone(input), schema, exprs, layout)?;
-            return Ok(Some(Arc::new(fill)));
-        }
-        if let (Some(join), [left, right], [left_plan, right_plan]) = (
-            node.as_any().downcast_ref::<AsofJoin>(),
-            physical_inputs,
+    fn plan_extension<'nodes, 'planner, 'node, 'logical, 'of, 'physical, 'session, 'context, 'all>(
+        &'nodes self,
+        planner: &'planner dyn PhysicalPlanner,
+        node: &'node dyn UserDefinedLogicalNode,
+        logical_inputs: &'logical [&'of LogicalPlan],
+        physical_inputs: &'physical [Arc<dyn ExecutionPlan>],
+        session: &'session dyn Session,
+        context: &'context PhysicalPlanningContext,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn ExecutionPlan>>>> + Send + 'all>>
+    where
+        'nodes: 'all,
+        'planner: 'all,
+        'node: 'all,
+        'logical: 'all,
+        'of: 'all,
+        'physical: 'all,
+        'session: 'all,
+        'context: 'all,
+        Self: 'all,
+    {
+        let planned = operator(
+            planner,
+            node,
             logical_inputs,
-        ) {
-            let side = |exprs: Vec<&Expr>, plan: &LogicalPlan| {
-                exprs
-                    .into_iter()
-                    .map(|it| expr(it, plan.schema()))
-                    .collect::<Result<Vec<_>>>()
-            };
-            let join = AsofJoinExec::new(
-                [Arc::clone(left), Arc::clone(right)],
-                schema,
-                [
-                    side(join.left_exprs(), left_plan)?,
-                    side(join.right_exprs(), right_plan)?,
-                ],
-                join.matching(),
-            )?;
-            return Ok(Some(Arc::new(join)));
-        }
-        Ok(None)
+            physical_inputs,
+            session,
+            context,
+        );
+        Box::pin(std::future::ready(planned))
     }
+}
+
+fn operator(
+    planner: &dyn PhysicalPlanner,
+    node: &dyn UserDefinedLogicalNode,
+    logical_inputs: &[&LogicalPlan],
+    physical_inputs: &[Arc<dyn ExecutionPlan>],
+    session: &dyn Session,
+    context: &PhysicalPlanningContext,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let schema: Arc<Schema> = Arc::clone(node.schema().inner());
+    let expr = |expr: &Expr, schema: &DFSchema| -> Result<Arc<dyn PhysicalExpr>> {
+        planner.create_physical_expr(expr, schema, session, context)
+    };
+    if let (Some(fill), [input]) = (node.as_any().downcast_ref::<GapFill>(), physical_inputs) {
+        let no_columns = DFSchema::empty();
+        let exprs = fill
+            .exprs()
+            .iter()
+            .map(|it| expr(it, &no_columns))
+            .collect::<Result<_>>()?;
+        let layout = fill.layout().clone();
+        let fill = GapFillExec::new(Arc::clone(input), schema, exprs, layout)?;
+        return Ok(Some(Arc::new(fill)));
+    }
+    if let (Some(join), [left, right], [left_plan, right_plan]) = (
+        node.as_any().downcast_ref::<AsofJoin>(),
+        physical_inputs,
+        logical_inputs,
+    ) {
+        let side = |exprs: Vec<&Expr>, plan: &LogicalPlan| {
+            exprs
+                .into_iter()
+                .map(|it| expr(it, plan.schema()))
+                .collect::<Result<Vec<_>>>()
+        };
+        let join = AsofJoinExec::new(
+            [Arc::clone(left), Arc::clone(right)],
+            schema,
+            [
+                side(join.left_exprs(), left_plan)?,
+                side(join.right_exprs(), right_plan)?,
+            ],
+            join.matching(),
+        )?;
+        return Ok(Some(Arc::new(join)));
+    }
+    Ok(None)
 }

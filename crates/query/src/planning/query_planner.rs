@@ -229,7 +229,7 @@ impl QueryPlanner {
             }
             match bound.map(|bound| bound.bound) {
                 Some(Bound::Plan(plan)) => {
-                    let session = &reading.shared.session;
+                    let session = reading.shared.session();
                     let planner = session.query_planner();
                     by_template = shown(planner.create_physical_plan(&plan, session).await?);
                 }

@@ -25,6 +25,7 @@ use datafusion::prelude::SessionConfig;
 
 use crate::operators::series::SeriesTable;
 use crate::planning::recognised::Recognised;
+use crate::walk::PlanWalk;
 pub(crate) use condition::time_range;
 pub(crate) use finish::all_of;
 use view::View;
@@ -72,7 +73,7 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
 /// Most plans of the system's tables and of relations have nothing to recognise.
 fn reads_tables(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk(&mut |node| {
         if let LogicalPlan::TableScan(scan) = node {
             found |= view::table_of(scan).is_some();
         }

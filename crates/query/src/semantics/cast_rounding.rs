@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::semantics::numbers::is_numeric;
 use crate::semantics::with_names_kept;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The rule.
 #[derive(Debug)]
@@ -80,12 +81,12 @@ impl AnalyzerRule for RoundCasts {
         if !casts_to_integer(&plan)? {
             return Ok(plan);
         }
-        let rounded = plan.transform_up_with_subqueries(|node| {
+        let rounded = plan.replace_up(&mut |node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.replace_expressions(&mut |expr| {
                 with_names_kept(&names, expr, |expr| {
-                    expr.transform_up(|inner| Ok(self.rounded(inner, &schema)))
+                    expr.replace_up(&mut |inner| Ok(self.rounded(inner, &schema)))
                 })
             })
         })?;
@@ -95,9 +96,9 @@ impl AnalyzerRule for RoundCasts {
 
 fn casts_to_integer(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= expr.exists(|inner| {
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
+            found |= expr.has(&mut |inner| {
                 Ok(matches!(inner, Expr::Cast(cast) if cast.field.data_type().is_integer()))
             })?;
             Ok(TreeNodeRecursion::Continue)

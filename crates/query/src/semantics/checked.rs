@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -26,6 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
 use super::with_names_kept;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The rule for constants and for what is calculated in CASE. It comes when types are settled.
 #[derive(Debug)]
@@ -57,15 +58,15 @@ fn rewritten(
     plan: LogicalPlan,
     step: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| {
+    let plan = plan.replace_up(&mut |node| {
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
+        node.replace_expressions(&mut |expr| {
             with_names_kept(&names, expr, |expr| {
-                expr.transform_down(|part| step(part, &schema))
+                expr.replace_down(&mut |part| step(part, &schema))
             })
         })
     })?;
@@ -75,13 +76,13 @@ fn rewritten(
 /// Most statements calculate nothing, and looking is cheaper than taking them apart.
 fn calculates(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk(&mut |node| {
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(TreeNodeRecursion::Continue);
         }
-        node.apply_expressions(|expr| {
+        node.walk_expressions(&mut |expr| {
             found = found
-                || expr.exists(|inner| {
+                || expr.has(&mut |inner| {
                     Ok(match inner {
                         Expr::BinaryExpr(binary) => Sign::of(binary.op).is_some(),
                         Expr::Negative(_) => true,
@@ -179,13 +180,13 @@ fn checked(expr: Expr, schema: &DFSchema, kind: OperandKind) -> Result<Expr> {
 }
 
 fn inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_down(|part| all(part, schema))?.data)
+    Ok(expr.replace_down(&mut |part| all(part, schema))?.data)
 }
 
 /// Whether a branch calculates what can fail.
 fn guards(case: &Case) -> bool {
     let fails = |expr: &Expr| {
-        expr.exists(|part| {
+        expr.has(&mut |part| {
             Ok(match part {
                 Expr::BinaryExpr(binary) => {
                     Sign::of(binary.op).is_some()

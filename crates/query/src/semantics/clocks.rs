@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{
     Column, DFSchema, DataFusionError, JoinConstraint, JoinType, NullEquality, Result, internal_err,
 };
@@ -28,6 +28,7 @@ use crate::function::{AT_TIME_ZONE, GAPFILL, TIME_BUCKET};
 use crate::semantics::times;
 use crate::semantics::with_names_kept;
 use crate::semantics::zone::Zone;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Functions whose arguments become one type, or are times that belong together.
 const UNIFYING: [&str; 11] = [
@@ -66,16 +67,16 @@ pub(crate) fn settle_view(plan: LogicalPlan, session: &Zone) -> Result<LogicalPl
 
 fn settled(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
     let mut is_changed = false;
-    let settled = plan.transform_up_with_subqueries(|node| {
+    let settled = plan.replace_up(&mut |node| {
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         let clocks = Clocks {
             schema: &schema,
             zone,
         };
-        let done = node.map_expressions(|expr| {
+        let done = node.replace_expressions(&mut |expr| {
             with_names_kept(&names, expr, |expr| {
-                expr.transform_up(|part| clocks.part(part))
+                expr.replace_up(&mut |part| clocks.part(part))
             })
         })?;
         let done = done.transform_data(|node| match node {

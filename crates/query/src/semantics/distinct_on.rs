@@ -3,10 +3,12 @@
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Leaves each expression of DISTINCT ON, and each key of an aggregate's order, there once.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ impl AnalyzerRule for DistinctOnce {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.replace_up(&mut |node| match node {
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 keep_first(&mut on.on_expr, |expr| expr);
                 if let Some(keys) = &mut on.sort_expr {
@@ -29,9 +31,9 @@ impl AnalyzerRule for DistinctOnce {
             }
             LogicalPlan::Aggregate(_) => {
                 let names = NamePreserver::new(&node);
-                node.map_expressions(|expr| {
+                node.replace_expressions(&mut |expr| {
                     let name = names.save(&expr);
-                    let once = expr.transform_up(|expr| Ok(ordered_once(expr)))?;
+                    let once = expr.replace_up(&mut |expr| Ok(ordered_once(expr)))?;
                     Ok(once.update_data(|expr| name.restore(expr)))
                 })
             }

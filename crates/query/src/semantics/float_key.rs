@@ -36,6 +36,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::walk::{ExprWalk, PlanWalk};
+
 /// Functions that compare their arguments, or what is in them, with each other.
 const COMPARING: [&str; 19] = [
     "array_distinct",
@@ -113,7 +115,7 @@ enum Stage {
 /// Most statements compare no floats, and looking is cheaper than taking them apart.
 fn has_something(plan: &LogicalPlan, stage: Stage) -> Result<bool> {
     let mut is_asked = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk(&mut |node| {
         is_asked |= asks(node, stage)?;
         Ok(if is_asked {
             TreeNodeRecursion::Stop
@@ -125,15 +127,15 @@ fn has_something(plan: &LogicalPlan, stage: Stage) -> Result<bool> {
 }
 
 fn rewritten(plan: LogicalPlan, stage: Stage) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| {
+    let plan = plan.replace_up(&mut |node| {
         if matches!(node, LogicalPlan::TableScan(_)) {
             return Ok(Transformed::no(node));
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
+        let node = node.replace_expressions(&mut |expr| {
             let name = names.save(&expr);
-            let keyed = expr.transform_up(|part| keyed(part, &schema, stage))?;
+            let keyed = expr.replace_up(&mut |part| keyed(part, &schema, stage))?;
             Ok(keyed.update_data(|expr| name.restore(expr)))
         })?;
         match stage {
@@ -171,9 +173,9 @@ fn asks(node: &LogicalPlan, stage: Stage) -> Result<bool> {
         }
     }
     let mut found = false;
-    node.apply_expressions(|expr| {
+    node.walk_expressions(&mut |expr| {
         found = found
-            || expr.exists(|part| {
+            || expr.has(&mut |part| {
                 Ok(match part {
                     Expr::BinaryExpr(binary) => compares(binary.op) && by_key(&binary.left, schema),
                     Expr::Between(between) => by_key(&between.expr, schema),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, ScalarValue, TableReference};
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::{BinaryExpr, Sort, WindowFunction, WindowFunctionParams};
@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     SkipType, SubqueryAlias, Window, WindowFrame, WindowFunctionDefinition, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 const NUMBER: &str = "__number";
 
@@ -31,14 +33,14 @@ impl AnalyzerRule for FirstOfEach {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut has_lateral = false;
-        plan.apply_with_subqueries(|node| {
+        plan.walk(&mut |node| {
             has_lateral |= matches!(node, LogicalPlan::Subquery(_));
             Ok(TreeNodeRecursion::Continue)
         })?;
         if !has_lateral {
             return Ok(plan);
         }
-        let joined = plan.transform_up_with_subqueries(|node| {
+        let joined = plan.replace_up(&mut |node| {
             let LogicalPlan::Join(join) = &node else {
                 return Ok(Transformed::no(node));
             };
@@ -247,7 +249,7 @@ pub(crate) fn key(conjunct: &Expr) -> Option<(Expr, Expr)> {
 /// An expression over a projection's columns as one over its input's.
 fn below(expr: &Expr, projection: &Projection) -> Option<Expr> {
     let mut is_known = true;
-    let below = expr.clone().transform_up(|inner| {
+    let below = expr.clone().replace_up(&mut |inner| {
         let Expr::Column(column) = &inner else {
             return Ok(Transformed::no(inner));
         };

@@ -13,7 +13,7 @@ use arrow::compute::kernels::numeric;
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::with_names_kept;
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The rule.
 #[derive(Debug)]
@@ -40,12 +41,12 @@ impl AnalyzerRule for ExactNumbers {
         if !has_something(&plan)? {
             return Ok(plan);
         }
-        let exact = plan.transform_up_with_subqueries(|node| {
+        let exact = plan.replace_up(&mut |node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.replace_expressions(&mut |expr| {
                 with_names_kept(&names, expr, |expr| {
-                    expr.transform_up(|part| Ok(exact(part, &schema)))
+                    expr.replace_up(&mut |part| Ok(exact(part, &schema)))
                 })
             })
         })?;
@@ -55,10 +56,10 @@ impl AnalyzerRule for ExactNumbers {
 
 fn has_something(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
             found = found
-                || expr.exists(|part| {
+                || expr.has(&mut |part| {
                     Ok(match part {
                         Expr::BinaryExpr(binary) => divides(binary.op),
                         part => long(part).is_some(),

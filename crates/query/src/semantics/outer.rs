@@ -9,10 +9,12 @@ mod only;
 mod values;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The table of the inner columns while they are joined.
 const INNER: &str = "__inner";
@@ -31,10 +33,10 @@ impl AnalyzerRule for OuterRows {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut speaks = false;
-        plan.apply_with_subqueries(|node| {
+        plan.walk(&mut |node| {
             speaks |= matches!(node, LogicalPlan::Subquery(_));
-            node.apply_expressions(|expr| {
-                speaks |= expr.exists(|part| Ok(values::outer_scalar(part).is_some()))?;
+            node.walk_expressions(&mut |expr| {
+                speaks |= expr.has(&mut |part| Ok(values::outer_scalar(part).is_some()))?;
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
@@ -42,7 +44,7 @@ impl AnalyzerRule for OuterRows {
             return Ok(plan);
         }
         let mut tables = 0usize;
-        let apart = plan.transform_up_with_subqueries(|node| {
+        let apart = plan.replace_up(&mut |node| {
             if let LogicalPlan::Join(join) = &node
                 && let Some(joined) = lateral::joined(join, &mut tables)?
             {
@@ -56,7 +58,7 @@ impl AnalyzerRule for OuterRows {
 
 /// An expression of a subquery as one beside the outer row, where the row has the columns that it speaks of.
 fn beside(expr: Expr, outer: &DFSchema) -> Result<Expr> {
-    let placed = expr.transform_up(|part| {
+    let placed = expr.replace_up(&mut |part| {
         Ok(match part {
             Expr::OuterReferenceColumn(_, column) if outer.has_column(&column) => {
                 Transformed::yes(Expr::Column(column))
@@ -68,7 +70,7 @@ fn beside(expr: Expr, outer: &DFSchema) -> Result<Expr> {
 }
 
 fn has_subquery(expr: &Expr) -> Result<bool> {
-    expr.exists(|part| {
+    expr.has(&mut |part| {
         Ok(matches!(
             part,
             Expr::ScalarSubquery(_)
@@ -85,7 +87,7 @@ fn replaced(
     schema: &DFSchema,
     mut by: impl FnMut(usize, &Column) -> Result<Expr>,
 ) -> Result<Expr> {
-    let replaced = expr.transform_up(|part| match &part {
+    let replaced = expr.replace_up(&mut |part| match &part {
         Expr::Column(column) => match schema.maybe_index_of_column(column) {
             Some(place) => Ok(Transformed::yes(by(place, column)?)),
             None => Ok(Transformed::no(part)),

@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::walk::PlanWalk;
+
 /// Counts rows where a set operation says ALL. It comes before types are settled, when a join that takes NULL for equal to
 /// NULL is a set operation's and nothing else.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl AnalyzerRule for CountRows {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.replace_up(&mut |node| match node {
             LogicalPlan::Join(join) if is_all(&join) => Ok(Transformed::yes(counted(join)?)),
             other => Ok(Transformed::no(other)),
         })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::function::{GAPFILL, TIME_BUCKET};
 use crate::semantics::with_names_kept;
 use crate::semantics::zone::{Instant, Zone, beyond};
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The function that takes a text for a time.
 const TO_TIMESTAMP: &str = "to_timestamp";
@@ -33,16 +34,16 @@ pub(crate) fn read(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
     if !has_texts(&plan)? {
         return Ok(plan);
     }
-    let read = plan.transform_up_with_subqueries(|node| {
+    let read = plan.replace_up(&mut |node| {
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         let reader = Reader {
             schema: &schema,
             zone,
         };
-        node.map_expressions(|expr| {
+        node.replace_expressions(&mut |expr| {
             with_names_kept(&names, expr, |expr| {
-                expr.transform_down(|inner| reader.expr(inner))
+                expr.replace_down(&mut |inner| reader.expr(inner))
             })
         })
     })?;
@@ -52,9 +53,9 @@ pub(crate) fn read(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
 /// Whether a plan has a literal that is text, or a cast to a time.
 fn has_texts(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= expr.exists(|inner| {
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
+            found |= expr.has(&mut |inner| {
                 Ok(match inner {
                     Expr::Cast(cast) => matches!(cast.field.data_type(), DataType::Timestamp(..)),
                     inner => text(inner).is_some(),

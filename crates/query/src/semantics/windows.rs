@@ -7,7 +7,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{Sort, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -16,6 +16,8 @@ use datafusion::logical_expr::{
     WindowFrameUnits, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// Columns of conditions, while the window reads them.
 const KEY: &str = "__window_key_";
@@ -34,14 +36,14 @@ impl AnalyzerRule for WindowKeys {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut has_windows = false;
-        plan.apply_with_subqueries(|node| {
+        plan.walk(&mut |node| {
             has_windows |= matches!(node, LogicalPlan::Window(_));
             Ok(TreeNodeRecursion::Continue)
         })?;
         if !has_windows {
             return Ok(plan);
         }
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.replace_up(&mut |node| match node {
             LogicalPlan::Window(window) => with_keys(window),
             other => Ok(Transformed::no(other)),
         })
@@ -59,14 +61,14 @@ fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
     // All windows of a node share their order, and the library counts on that.
     let mut is_counted = false;
     for expr in &window.window_expr {
-        is_counted |= expr.exists(|part| Ok(counts_from_key(part)))?;
+        is_counted |= expr.has(&mut |part| Ok(counts_from_key(part)))?;
     }
     let mut keys: Vec<Expr> = Vec::new();
     let mut is_changed = false;
     let mut exprs = Vec::with_capacity(window.window_expr.len());
     for expr in &window.window_expr {
         let name = names.save(expr);
-        let expr = expr.clone().transform_up(|mut part| {
+        let expr = expr.clone().replace_up(&mut |mut part| {
             let Expr::WindowFunction(function) = &mut part else {
                 return Ok(Transformed::no(part));
             };
@@ -131,7 +133,7 @@ fn holds_condition(expr: &Expr, input: &DFSchema) -> Result<bool> {
         part.get_type(input)
             .is_ok_and(|kind| kind == DataType::Boolean)
     };
-    expr.exists(|part| Ok(matches!(part, Expr::Case(_)) || is_boolean(part)))
+    expr.has(&mut |part| Ok(matches!(part, Expr::Case(_)) || is_boolean(part)))
 }
 
 /// Columns in place of what holds conditions.

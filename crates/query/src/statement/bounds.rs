@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{self, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, TableFactor, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::grammar::ONE_STATEMENT;
 use crate::error::{Error, Position};
+use crate::walk;
 
 /// Calls of CAST, EXTRACT and the like inside each other. If what is inside such a call is wrong the parser reads it a
 /// second time, as the arguments of a function: twice for each level.
@@ -266,7 +267,7 @@ fn is_link(token: &Token) -> bool {
 /// that its query has, since the planner puts a copy of that in its place.
 pub(super) fn check_tables(statement: &ast::Statement, tables_max: usize) -> Result<(), Error> {
     let mut tables = Tables::default();
-    let _: ControlFlow<()> = statement.visit(&mut tables);
+    walk::visit(statement, &mut tables);
     if tables.most > tables_max {
         return Err(Error::TooDeep {
             limit: tables_max,

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, CastKind, DataType, Expr, Function, GroupByExpr, Ident, OrderByKind, Query,
-    Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TrimWhereField, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TrimWhereField, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use crate::semantics::merged::shown;
+use crate::walk;
 
 /// The name of what has none.
 const UNNAMED: &str = "?column?";
@@ -45,7 +46,7 @@ pub(crate) fn take(statement: &mut ast::Statement) -> Headings {
             _ => select.projection.iter().map(heading).collect(),
         };
     }
-    let _: ControlFlow<()> = statement.visit(&mut Inside);
+    walk::visit_mut(statement, &mut Inside);
     if let ast::Statement::Query(query) = statement {
         name_what_is_used(query);
     }
@@ -166,7 +167,7 @@ pub(super) fn distinguish(statement: &mut ast::Statement) {
     if let ast::Statement::Query(query) = statement {
         set_apart(query);
     }
-    let _: ControlFlow<()> = statement.visit(&mut Distinct);
+    walk::visit_mut(statement, &mut Distinct);
 }
 
 /// Gives columns beside `*` names of their own, as `*` may have columns of the same name. They are shown as they are called.
@@ -272,7 +273,7 @@ fn distinguish_columns(select: &mut Select) {
 /// adds tables. More may be alike than need to; they get names that nobody sees.
 fn loosely(expr: &Expr) -> String {
     let mut expr = expr.clone();
-    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+    let _: ControlFlow<()> = walk::expressions_mut(&mut expr, &mut |part| {
         let word = |word: &str| Some(Expr::Identifier(Ident::new(word)));
         let loose = match part {
             Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => Some(inner.as_ref().clone()),
@@ -397,7 +398,7 @@ fn names_of_conditions(select: &Select) -> HashSet<String> {
     let mut names = HashSet::new();
     let conditions = select.having.iter().chain(&select.qualify);
     for condition in conditions {
-        let _: ControlFlow<()> = visit_expressions(condition, |expr| {
+        let _: ControlFlow<()> = walk::expressions(condition, &mut |expr| {
             add_name(expr, &mut names);
             ControlFlow::Continue(())
         });

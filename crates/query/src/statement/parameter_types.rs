@@ -12,13 +12,14 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LimitClause, ObjectName, Query, SetExpr, TableObject, Value, ValueWithSpan, Visit, Visitor,
+    LimitClause, ObjectName, Query, SetExpr, TableObject, Value, ValueWithSpan, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_engine::SQL_TYPE;
 use nilometer_service::{Param, Params};
 
 use super::name::Name;
+use crate::walk;
 
 /// The most parameters that a statement has.
 const NUMBERS_MAX: usize = 65_535;
@@ -100,7 +101,7 @@ pub(crate) fn types(
     };
     if let DfStatement::Statement(statement) = statement {
         found.written(statement);
-        let _ = statement.as_ref().visit(&mut found);
+        walk::visit(statement.as_ref(), &mut found);
     }
     let types = found.types.into_iter();
     types.map(|kind| kind.unwrap_or(DataType::Null)).collect()
@@ -110,7 +111,7 @@ pub(crate) fn types(
 pub(crate) fn tables(statement: &DfStatement) -> Vec<ObjectName> {
     let mut named = Named(Vec::new());
     if let DfStatement::Statement(statement) = statement {
-        let _ = statement.as_ref().visit(&mut named);
+        walk::visit(statement.as_ref(), &mut named);
         if let ast::Statement::Insert(insert) = statement.as_ref()
             && let TableObject::TableName(name) = &insert.table
         {

@@ -14,13 +14,16 @@ use nilometer_service::{Param, Params};
 use super::name::position;
 use super::types::{cast, timestamp_type};
 use crate::error::{Error, Position};
+use crate::walk;
 
 /// Puts the values into a statement.
 pub(super) fn fill(params: &Params, statement: &mut impl VisitMut) -> Result<(), Error> {
-    match statement.visit(&mut Fill(params)) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    let mut fill = Fill {
+        params,
+        failed: None,
+    };
+    walk::visit_mut(statement, &mut fill);
+    fill.failed.map_or(Ok(()), Err)
 }
 
 fn literal_of(
@@ -174,20 +177,26 @@ fn number(digits: String, negative: bool) -> Expr {
     }
 }
 
-struct Fill<'a>(&'a Params);
+struct Fill<'a> {
+    params: &'a Params,
+    failed: Option<Error>,
+}
 
 impl VisitorMut for Fill<'_> {
-    type Break = Error;
+    type Break = ();
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Value(ValueWithSpan {
             value: Value::Placeholder(name),
             span,
         }) = expr
         {
-            match literal_of(self.0, name, position(*span)) {
+            match literal_of(self.params, name, position(*span)) {
                 Ok(literal) => *expr = literal,
-                Err(error) => return ControlFlow::Break(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    return ControlFlow::Break(());
+                }
             }
         }
         ControlFlow::Continue(())

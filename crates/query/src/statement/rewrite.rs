@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor, TimezoneInfo, Value,
-    VisitMut, VisitorMut, visit_expressions_mut,
+    VisitorMut,
 };
 
 use crate::error::Error;
@@ -30,16 +30,23 @@ use crate::function::{
     APPROX_PERCENTILE, AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET,
 };
 use crate::statement::types::{cast, null};
+use crate::walk;
 
 pub(crate) use join::asof_joins;
 pub(crate) use symmetric::between_symmetric;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
-    if let ControlFlow::Break(error) = statement.visit(&mut Chains(rows::Copies::new())) {
+    let mut chains = Chains {
+        copies: rows::Copies::new(),
+        failed: None,
+    };
+    walk::visit_mut(statement, &mut chains);
+    if let Some(error) = chains.failed {
         return Err(error);
     }
-    let done = visit_expressions_mut(statement, |expr| {
+    let mut failed = None;
+    let _ = walk::expressions_mut(statement, &mut |expr| {
         power::rebalance(expr);
         modulo::rewrite(expr);
         any::rewrite(expr);
@@ -49,11 +56,13 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         truncate_below_a_second(expr);
         exact::rewrite(expr);
         if let Err(error) = similar::rewrite(expr).and_then(|()| grouping::rewrite(expr)) {
-            return ControlFlow::Break(error);
+            failed = Some(error);
+            return ControlFlow::Break(());
         }
         if let Expr::Function(function) = expr {
             if let Some(error) = without_value(function).or_else(|| distinct_pairs(function)) {
-                return ControlFlow::Break(error);
+                failed = Some(error);
+                return ControlFlow::Break(());
             }
             match function.name.to_string().to_lowercase().as_str() {
                 TIME_BUCKET => name_time_bucket_arguments(function),
@@ -66,10 +75,10 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         }
         ControlFlow::Continue(())
     });
-    if let ControlFlow::Break(error) = done {
+    if let Some(error) = failed {
         return Err(error);
     }
-    let _: ControlFlow<()> = statement.visit(&mut Tables);
+    walk::visit_mut(statement, &mut Tables);
     Ok(())
 }
 
@@ -111,17 +120,23 @@ fn distinct_pairs(function: &Function) -> Option<Error> {
 }
 
 /// Puts conditions together again, the whole of a chain before its parts, and takes comparisons of rows apart.
-struct Chains(rows::Copies);
+struct Chains {
+    copies: rows::Copies,
+    failed: Option<Error>,
+}
 
 impl VisitorMut for Chains {
-    type Break = Error;
+    type Break = ();
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         distinct::rebalance(expr);
-        let spelled = symmetric::rewrite(expr, &mut self.0);
-        match spelled.and_then(|()| rows::rewrite(expr, &mut self.0)) {
+        let spelled = symmetric::rewrite(expr, &mut self.copies);
+        match spelled.and_then(|()| rows::rewrite(expr, &mut self.copies)) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
 //! what the store says of itself. Does not: hold rows.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
@@ -71,6 +72,9 @@ pub(crate) struct ReadContext {
     /// What was wrong with the first view that could not be expanded.
     view_error: Arc<Mutex<Option<ViewError>>>,
 }
+
+/// A table that is being looked for.
+type Found<'a> = Pin<Box<dyn Future<Output = Option<Arc<dyn TableProvider>>> + Send + 'a>>;
 
 /// A view that could not be expanded.
 #[derive(Debug, Clone)]
@@ -248,7 +252,7 @@ impl ReadContext {
 
     /// A session in which names without a place mean this one.
     pub(crate) fn session(&self, place: &NameScope) -> SessionState {
-        let mut session = self.shared.session.clone();
+        let mut session = self.shared.session().clone();
         session.register_catalog_list(Arc::new(Databases(self.clone())));
         let names = &mut session.config_mut().options_mut().catalog;
         names.default_catalog.clone_from(&place.database);
@@ -320,8 +324,12 @@ impl ReadContext {
         }
     }
 
-    /// A table, a view or one of the system's tables.
-    pub(crate) async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
+    /// A table, a view or one of the system's tables. Boxed, for the reason that [`planned`](super::planned) gives.
+    pub(crate) fn provider<'a>(&'a self, name: &'a TableName) -> Found<'a> {
+        Box::pin(self.find(name))
+    }
+
+    async fn find(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         if name.schema == SYSTEM_SCHEMA {
             return system::table(self.store(), self.principal.clone(), &name.table);
         }

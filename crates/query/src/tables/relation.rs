@@ -8,8 +8,7 @@ mod scan;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
@@ -18,6 +17,7 @@ use nilometer_engine::{RelationReader, RelationSchema, ShownColumns, Snapshot, V
 use nilometer_service::define;
 
 use crate::statement::name::TableName;
+use crate::tables::planned::scan_at_once;
 use scan::{RelationScan, Wanted};
 
 /// A relation by its name, as a snapshot has it.
@@ -113,7 +113,6 @@ fn equality(schema: &RelationSchema, filter: &Expr) -> Option<(usize, Value)> {
     (value.kind() == Some(kind)).then_some((at, value))
 }
 
-#[async_trait]
 impl TableProvider for RelationTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.shown.schema)
@@ -138,9 +137,12 @@ impl TableProvider for RelationTable {
         Ok(pushed.collect())
     }
 
-    async fn scan(
+    scan_at_once!();
+}
+
+impl RelationTable {
+    fn plan_scan(
         &self,
-        _state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         _limit: Option<usize>,

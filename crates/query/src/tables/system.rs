@@ -10,8 +10,7 @@ mod store;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
@@ -26,6 +25,7 @@ use nilometer_service::{Place, Principal, Privilege};
 use crate::error::Error;
 use crate::shared::StoreState;
 use crate::statement::name::TableName;
+use crate::tables::planned::scan_at_once;
 use rows::Rows;
 use series::Wanted;
 
@@ -142,7 +142,6 @@ struct SystemTable {
     visible: Visible,
 }
 
-#[async_trait]
 impl TableProvider for SystemTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -166,9 +165,12 @@ impl TableProvider for SystemTable {
         Ok(filters.iter().map(pushed).collect())
     }
 
-    async fn scan(
+    scan_at_once!();
+}
+
+impl SystemTable {
+    fn plan_scan(
         &self,
-        _state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,

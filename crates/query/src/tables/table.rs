@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
@@ -15,6 +14,7 @@ use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 use crate::operators::scan::{SeriesScan, ShownAs};
 use crate::planning::filter::{Coverage, FieldCondition, Pushdown};
 use crate::statement::name::TableName;
+use crate::tables::planned::scan_at_once;
 
 /// Columns that say which row it is, for statements that change rows: its series, its time as the store has it, and its
 /// place among equals.
@@ -116,7 +116,6 @@ impl std::fmt::Debug for Table {
     }
 }
 
-#[async_trait]
 impl TableProvider for Table {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.arrow)
@@ -140,9 +139,12 @@ impl TableProvider for Table {
             .collect())
     }
 
-    async fn scan(
+    scan_at_once!();
+}
+
+impl Table {
+    fn plan_scan(
         &self,
-        _state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,

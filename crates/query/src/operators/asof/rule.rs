@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result, plan_err};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::{AsofJoin, MARKER, Matching};
+use crate::walk::{ExprWalk, PlanWalk};
 
 const USAGE: &str = "ASOF JOIN ... ON: the condition is equalities of columns of both sides and one comparison of their times, joined by AND, such as a.host = b.host AND a.time >= b.time";
 
@@ -64,7 +65,7 @@ impl AnalyzerRule for FindAsofJoins {
         if !is_marked(&plan)? {
             return Ok(plan);
         }
-        let found = plan.transform_up_with_subqueries(|node| match node {
+        let found = plan.replace_up(&mut |node| match node {
             LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(holds_marker) => {
                 asof(join).map(Transformed::yes)
             }
@@ -80,8 +81,8 @@ impl AnalyzerRule for FindAsofJoins {
 
 fn is_marked(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
             found |= holds_marker(expr);
             Ok(TreeNodeRecursion::Continue)
         })
@@ -90,7 +91,7 @@ fn is_marked(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn holds_marker(expr: &Expr) -> bool {
-    expr.exists(|inner| Ok(marked(inner).is_some()))
+    expr.has(&mut |inner| Ok(marked(inner).is_some()))
         .unwrap_or(false)
 }
 

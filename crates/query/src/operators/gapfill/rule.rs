@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::bounds::{Range, is_constant};
 use super::{Bound, Fill, GapFill, Layout, Lookup};
 use crate::function::{GAPFILL, INTERPOLATE, LOCF, TimeBucket, misplaced};
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The rule. It comes after the one that settles types.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl AnalyzerRule for FillGaps {
         if first_call(&plan)?.is_none() {
             return Ok(plan);
         }
-        let filled = plan.transform_up_with_subqueries(|node| {
+        let filled = plan.replace_up(&mut |node| {
             let node = match node {
                 LogicalPlan::Projection(projection) if is_gap_filled(&projection.input) => {
                     self.fill(projection)?
@@ -67,8 +68,8 @@ impl AnalyzerRule for FillGaps {
 /// The name of a call that only this rule can give a meaning.
 fn first_call(plan: &LogicalPlan) -> Result<Option<String>> {
     let mut found = None;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
             expr.apply(|inner| {
                 if let Some((name, _)) = call(inner) {
                     found = Some(name.to_owned());
@@ -130,7 +131,7 @@ impl Calls {
     /// Puts a column in place of each call, under the name that the expression had.
     fn replace_in(&mut self, expr: Expr) -> Result<Expr> {
         let name = NamePreserver::new_for_projection().save(&expr);
-        let replaced = expr.transform_down(|inner| match call(&inner) {
+        let replaced = expr.replace_down(&mut |inner| match call(&inner) {
             Some((LOCF | INTERPOLATE, _)) => {
                 let known = self.0.iter().position(|known| *known == inner);
                 let place = known.unwrap_or(self.0.len());
@@ -433,13 +434,13 @@ fn node(
 }
 
 fn contains_call(expr: &Expr) -> bool {
-    expr.exists(|inner| Ok(call(inner).is_some()))
+    expr.has(&mut |inner| Ok(call(inner).is_some()))
         .unwrap_or(false)
 }
 
 /// Whether an expression holds a sub-select that depends on the row.
 fn is_correlated(expr: &Expr) -> Result<bool> {
-    expr.exists(|inner| {
+    expr.has(&mut |inner| {
         Ok(match inner {
             Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
             _ => false,

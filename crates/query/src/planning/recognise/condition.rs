@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column as PlanColumn, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
@@ -16,6 +16,7 @@ use nilometer_series::{Binary, Expr as SeriesExpr, Literal, TagExpr, Type, Unary
 
 use super::view::{Column, View};
 use crate::planning::filter::Pushdown;
+use crate::walk::ExprWalk;
 
 /// Values of a list that are compared one by one.
 const LIST_MAX: usize = 16;
@@ -58,7 +59,7 @@ pub(super) fn by_names_of_table(expr: &Expr, view: &View, input: &DFSchema) -> O
     let schema = view.schema();
     let arrow = schema.arrow_schema();
     let mut is_known = true;
-    let named = expr.clone().transform_up(|part| {
+    let named = expr.clone().replace_up(&mut |part| {
         if !matches!(part, Expr::Column(_)) {
             return Ok(Transformed::no(part));
         }

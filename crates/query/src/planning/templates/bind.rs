@@ -11,6 +11,7 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableSource};
 
 use super::slots::{Asked, Slots, fill, scan_of};
+use crate::walk::PlanWalk;
 
 #[derive(Debug)]
 pub(super) struct Template {
@@ -136,7 +137,7 @@ fn bytes_of(plan: &LogicalPlan) -> Result<usize> {
         for field in node.schema().fields() {
             bytes += field.size() + size_of::<Column>();
         }
-        node.apply_expressions(|expr| {
+        node.walk_expressions(&mut |expr| {
             expr.apply(|expr| {
                 bytes += size_of::<Expr>();
                 bytes += match expr {

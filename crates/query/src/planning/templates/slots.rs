@@ -23,6 +23,7 @@ use super::shape::NOW;
 use crate::semantics::zone::{Instant, Zone};
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::table::Table;
+use crate::walk::PlanWalk;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -160,8 +161,8 @@ impl Slots {
 fn moments_of(asked: &LogicalPlan) -> Result<Option<usize>> {
     let mut moments = 0;
     let mut is_constant = true;
-    asked.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    asked.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
             expr.apply(|expr| {
                 is_constant &= match expr {
                     Expr::ScalarFunction(call) if is_now(call) => {

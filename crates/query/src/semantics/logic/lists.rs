@@ -17,6 +17,8 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::walk::{ExprWalk, PlanWalk};
+
 /// The relation of names that are given here; no statement can write one.
 const HIDDEN: &str = "__list\u{0}";
 
@@ -44,7 +46,7 @@ impl OptimizerRule for KeepLists {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let mut is_mistaken = false;
-        plan.apply_expressions(|expr| {
+        plan.walk_expressions(&mut |expr| {
             is_mistaken |= has_several_lists(expr)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -55,7 +57,7 @@ impl OptimizerRule for KeepLists {
         let mut saved = Vec::new();
         let kind = std::mem::discriminant(&plan);
         let asked = plan.clone();
-        let hidden = plan.map_expressions(|expr| {
+        let hidden = plan.replace_expressions(&mut |expr| {
             saved.push(names.save(&expr));
             hide(expr)
         })?;
@@ -65,7 +67,7 @@ impl OptimizerRule for KeepLists {
             return Ok(Transformed::no(asked));
         }
         let mut saved = saved.into_iter();
-        let shown = simplified.data.map_expressions(|expr| {
+        let shown = simplified.data.replace_expressions(&mut |expr| {
             let shown = show(expr)?;
             Ok(match saved.next() {
                 Some(name) => shown.update_data(|expr| name.restore(expr)),
@@ -151,7 +153,7 @@ fn hide(expr: Expr) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(expr));
     }
     let mut lists = 0usize;
-    expr.transform_up(|mut inner| {
+    expr.replace_up(&mut |mut inner| {
         let value = match &mut inner {
             Expr::InList(list) => &mut list.expr,
             Expr::BinaryExpr(binary) if binary.op == Operator::Eq => {
@@ -165,7 +167,7 @@ fn hide(expr: Expr) -> Result<Transformed<Expr>> {
         };
         lists += 1;
         // A cast around it stays where the library looks for one.
-        let named = std::mem::take(value.as_mut()).transform_up(|part| {
+        let named = std::mem::take(value.as_mut()).replace_up(&mut |part| {
             Ok(match part {
                 Expr::Column(_) => Transformed::yes(
                     part.alias_qualified(Some(TableReference::bare(HIDDEN)), lists.to_string()),
@@ -180,7 +182,7 @@ fn hide(expr: Expr) -> Result<Transformed<Expr>> {
 
 /// Takes the names away again, and spells short lists out as the library does when it sees a column.
 fn show(expr: Expr) -> Result<Transformed<Expr>> {
-    expr.transform_up(|inner| match inner {
+    expr.replace_up(&mut |inner| match inner {
         Expr::Alias(alias)
             if alias
                 .relation

@@ -7,11 +7,13 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// The rule. It comes before the planner's own that joins subqueries.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ impl OptimizerRule for MarkSubqueries {
         let mut exprs = Vec::new();
         for expr in plan.expressions() {
             let name = names.save(&expr);
-            let marked = expr.transform_down(|part| match part {
+            let marked = expr.replace_down(&mut |part| match part {
                 Expr::Exists(_) => match mark(&part, &input, config)? {
                     Some((joined, mark)) => {
                         input = joined;
@@ -76,8 +78,8 @@ impl OptimizerRule for MarkSubqueries {
 
 fn has_exists(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_expressions(|expr| {
-        found |= expr.exists(|part| Ok(matches!(part, Expr::Exists(_))))?;
+    plan.walk_expressions(&mut |expr| {
+        found |= expr.has(&mut |part| Ok(matches!(part, Expr::Exists(_))))?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)

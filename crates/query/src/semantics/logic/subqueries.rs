@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{
     Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, TableReference, plan_err,
 };
@@ -22,6 +22,8 @@ use datafusion::logical_expr::{
     Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, and, lit, not, or,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 /// What rows of a subquery are called while they are compared with.
 const ROWS: &str = "__rows";
@@ -37,8 +39,8 @@ impl AnalyzerRule for SpellSubqueries {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut is_asked = false;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
+        plan.walk(&mut |node| {
+            node.walk_expressions(&mut |expr| {
                 is_asked |= has_subquery(expr)?;
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -46,7 +48,7 @@ impl AnalyzerRule for SpellSubqueries {
         if !is_asked {
             return Ok(plan);
         }
-        let spelled = plan.transform_up_with_subqueries(|node| match node {
+        let spelled = plan.replace_up(&mut |node| match node {
             LogicalPlan::Join(join) => out_of_on(join),
             LogicalPlan::Filter(filter) => spelled(filter),
             node @ (LogicalPlan::Projection(_)
@@ -59,7 +61,7 @@ impl AnalyzerRule for SpellSubqueries {
 }
 
 fn has_subquery(expr: &Expr) -> Result<bool> {
-    expr.exists(|part| {
+    expr.has(&mut |part| {
         Ok(matches!(
             part,
             Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
@@ -111,7 +113,7 @@ fn out_of_on(mut join: Join) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether a condition, or a subquery in it, has a column of a schema.
 fn speaks_of(expr: &Expr, schema: &DFSchema) -> Result<bool> {
-    expr.exists(|part| {
+    expr.has(&mut |part| {
         let outer = match part {
             Expr::Column(column) => return Ok(schema.has_column(column)),
             Expr::Exists(exists) => &exists.subquery.outer_ref_columns,
@@ -187,13 +189,13 @@ fn spelled(filter: Filter) -> Result<Transformed<LogicalPlan>> {
 fn spelled_values(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&node.inputs());
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    node.replace_expressions(&mut |expr| {
         if !has_subquery(&expr)? {
             return Ok(Transformed::no(expr));
         }
         let name = names.save(&expr);
         let (relation, own_name) = expr.qualified_name();
-        let compares = expr.exists(|part| Ok(matches!(part, Expr::SetComparison(_))))?;
+        let compares = expr.has(&mut |part| Ok(matches!(part, Expr::SetComparison(_))))?;
         let spelled = match spelled_inside(expr, &schema)? {
             // The planner writes a comparison with ANY or ALL anew, and forgets the name that it had.
             expr if compares && !matches!(expr, Expr::Alias(_)) => {
@@ -207,7 +209,7 @@ fn spelled_values(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// A condition of which `IN` is only a part, so that its NULL counts.
 fn spelled_inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    let spelled = expr.transform_up(|part| {
+    let spelled = expr.replace_up(&mut |part| {
         let Expr::InSubquery(query) = part else {
             return Ok(Transformed::no(part));
         };
@@ -254,7 +256,7 @@ impl Rows {
         let name = TableReference::bare(ROWS);
         let value = Expr::Column(Column::new(Some(name.clone()), ROWS));
         let mut is_known = true;
-        let asked = query.expr.as_ref().clone().transform_up(|part| {
+        let asked = query.expr.as_ref().clone().replace_up(&mut |part| {
             Ok(match part {
                 Expr::Column(column) => {
                     let field = outer.field_from_column(&column)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Subquery, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{ExprWalk, PlanWalk};
 
 static MAYBE_NULL: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(MaybeNull::new())));
@@ -33,20 +35,20 @@ impl AnalyzerRule for NullableSubqueries {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut is_asked = false;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                is_asked |= expr.exists(|part| Ok(is_wrong(part)))?;
+        plan.walk(&mut |node| {
+            node.walk_expressions(&mut |expr| {
+                is_asked |= expr.has(&mut |part| Ok(is_wrong(part)))?;
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
         if !is_asked {
             return Ok(plan);
         }
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.replace_up(&mut |node| {
             let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
+            let node = node.replace_expressions(&mut |expr| {
                 let name = names.save(&expr);
-                let expr = expr.transform_up(|part| {
+                let expr = expr.replace_up(&mut |part| {
                     Ok(if is_wrong(&part) {
                         Transformed::yes(MAYBE_NULL.call(vec![part]))
                     } else {

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     self, Ident, Join, JoinConstraint, JoinOperator, Select, TableAlias, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    TableWithJoins, VisitorMut,
 };
 
 use super::MARK;
+use crate::walk;
 
 /// Parentheses that may be put around each other in one FROM: the planner goes down into each.
 const LEVELS_MAX: usize = 8;
@@ -19,7 +20,7 @@ pub(super) fn mark(statement: &mut ast::Statement) -> Result<bool> {
         runs: 0,
         is_too_deep: false,
     };
-    let _: ControlFlow<()> = statement.visit(&mut marking);
+    walk::visit_mut(statement, &mut marking);
     if marking.is_too_deep {
         return plan_err!(
             "USING or NATURAL takes turns with other joins more than {LEVELS_MAX} times in one FROM; name the columns in their ON"

@@ -8,13 +8,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitorMut,
     WildcardAdditionalOptions,
 };
 
 use super::runs::Mark;
 use super::{Output, Runs};
 use crate::statement::headings::folded;
+use crate::walk;
 
 /// Spells the names of a marked statement as far as its runs are known.
 pub(super) fn spell(statement: &mut ast::Statement, runs: &Runs) {
@@ -25,7 +26,7 @@ pub(super) fn spell(statement: &mut ast::Statement, runs: &Runs) {
         is_value: false,
         from: Vec::new(),
     };
-    let _: ControlFlow<()> = statement.visit(&mut spelling);
+    walk::visit_mut(statement, &mut spelling);
 }
 
 /// The tables that names may be of.
@@ -82,7 +83,7 @@ impl VisitorMut for Spelling<'_> {
             query.order_by = inside.order_by;
             if matches!(query.body.as_ref(), SetExpr::Select(_)) {
                 self.scopes.push(inside.scope);
-                let _: ControlFlow<()> = query.order_by.visit(self);
+                walk::visit_mut(&mut query.order_by, self);
                 self.scopes.pop();
             }
         }
@@ -137,7 +138,7 @@ impl Spelling<'_> {
             let right = self.table(&mut join.relation, &beside);
             scope.extend(right);
             self.scopes.push(scope.clone());
-            let _: ControlFlow<()> = join.join_operator.visit(self);
+            walk::visit_mut(&mut join.join_operator, self);
             self.scopes.pop();
         }
         scope
@@ -166,7 +167,7 @@ impl Spelling<'_> {
             };
         }
         self.scopes.push(beside.clone());
-        let _: ControlFlow<()> = table.visit(self);
+        walk::visit_mut(table, self);
         self.scopes.pop();
         Scope {
             tables: name_of(table).into_iter().collect(),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 
 use super::{FOUND, INNER, beside, has_subquery, only, replaced, selected};
 use crate::semantics::lateral::key;
+use crate::walk::ExprWalk;
 
 /// The subquery, if an expression is one that speaks of the outer row.
 pub(super) fn outer_scalar(expr: &Expr) -> Option<&Subquery> {
@@ -33,7 +34,7 @@ pub(super) fn outer_scalar(expr: &Expr) -> Option<&Subquery> {
 pub(super) fn placed(node: LogicalPlan, tables: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let mut is_asked = false;
     for expr in node.expressions() {
-        is_asked |= expr.exists(|part| Ok(outer_scalar(part).is_some()))?;
+        is_asked |= expr.has(&mut |part| Ok(outer_scalar(part).is_some()))?;
     }
     let [input] = node.inputs()[..] else {
         return Ok(Transformed::no(node));
@@ -52,7 +53,7 @@ pub(super) fn placed(node: LogicalPlan, tables: &mut usize) -> Result<Transforme
     let mut exprs = Vec::new();
     for expr in node.expressions() {
         let name = names.save(&expr);
-        let placed = expr.transform_down(|part| {
+        let placed = expr.replace_down(&mut |part| {
             let Some(asked) = outer_scalar(&part) else {
                 return Ok(Transformed::no(part));
             };

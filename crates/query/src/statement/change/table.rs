@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
@@ -19,6 +19,7 @@ use crate::statement::grammar::Grammar;
 use crate::statement::name::Name;
 use crate::statement::settings;
 use crate::statement::types::{self, Written};
+use crate::walk;
 
 /// A column as it is written.
 #[derive(Debug)]
@@ -305,11 +306,11 @@ fn check(grammar: &mut Grammar<'_>, name: Option<String>) -> Result<WrittenCheck
     let expression = grammar.expression()?;
     grammar.expect(&Token::RParen)?;
     let mut columns = BTreeSet::new();
-    let _ = visit_expressions(&expression, |part| {
+    let _ = walk::expressions(&expression, &mut |part| {
         if let Expr::Identifier(name) = part {
             columns.insert(Name::from(name).text);
         }
-        ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     let column = columns.pop_first().filter(|_| columns.is_empty());
     Ok(WrittenCheck {

@@ -7,10 +7,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Value,
-    helpers::attached_token::AttachedToken, visit_expressions, visit_expressions_mut,
+    helpers::attached_token::AttachedToken,
 };
 
 use crate::statement::types::null;
+use crate::walk;
 
 /// Names casts that are groups beside what they cast, wherever the query has them.
 pub(super) fn rewrite(query: &mut Query) {
@@ -21,7 +22,7 @@ pub(super) fn rewrite(query: &mut Query) {
         return;
     }
     // Parts come before the whole, so that none is visited again in what it became.
-    let _: ControlFlow<()> = visit_expressions_mut(query, |expr| {
+    let _: ControlFlow<()> = walk::expressions_mut(query, &mut |expr| {
         if let Some(at) = casts.iter().position(|cast| is_same_cast(cast, expr)) {
             *expr = named(std::mem::replace(expr, null()), at + 1);
         }
@@ -59,7 +60,7 @@ fn of_select(select: &Select, casts: &mut Vec<Expr>) {
 /// Casts in calls that are the same but for their casts, such as `max(i)` and `max(i::text)`: aggregates of one name.
 fn of_calls(query: &Query, casts: &mut Vec<Expr>) {
     let mut calls: BTreeMap<String, Vec<Expr>> = BTreeMap::new();
-    let _: ControlFlow<()> = visit_expressions(query, |expr| {
+    let _: ControlFlow<()> = walk::expressions(query, &mut |expr| {
         if let Expr::Function(_) = expr {
             let alike = calls.entry(without_any_casts(expr)).or_default();
             if !alike.contains(expr) {
@@ -73,7 +74,7 @@ fn of_calls(query: &Query, casts: &mut Vec<Expr>) {
         .filter(|alike| alike.len() > 1)
         .flatten()
     {
-        let _: ControlFlow<()> = visit_expressions(&call, |expr| {
+        let _: ControlFlow<()> = walk::expressions(&call, &mut |expr| {
             // What a cast makes of a literal is one, and some arguments have to be.
             if let Expr::Cast { expr: inner, .. } = expr
                 && !matches!(open(inner), Expr::Value(_))
@@ -88,7 +89,7 @@ fn of_calls(query: &Query, casts: &mut Vec<Expr>) {
 
 fn without_any_casts(expr: &Expr) -> String {
     let mut expr = expr.clone();
-    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+    let _: ControlFlow<()> = walk::expressions_mut(&mut expr, &mut |part| {
         if let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = part {
             *part = inner.as_ref().clone();
         } else if let Some(name) = column(part) {

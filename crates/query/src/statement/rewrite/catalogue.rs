@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::statement::types::{cast, null};
+use crate::walk;
 use empty::Empty;
 
 const PG_CATALOG: &str = "pg_catalog";
@@ -42,8 +42,8 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
     if let ast::Statement::Query(query) = statement {
         show_names(query);
     }
-    let _: ControlFlow<()> = statement.visit(&mut Empty);
-    let _: ControlFlow<()> = statement.visit(&mut Spellings);
+    walk::visit_mut(statement, &mut Empty);
+    walk::visit_mut(statement, &mut Spellings);
 }
 
 /// A column of the answer that is a name shows it; elsewhere it is compared by its number.

@@ -7,8 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
@@ -27,6 +26,7 @@ use super::relations::{self, CatalogTable};
 use super::rows;
 use crate::error::Error;
 use crate::statement::name::TableName;
+use crate::tables::planned::scan_by;
 
 /// Columns by which rows are found without making the others.
 const KEYS: [&str; 7] = [
@@ -87,7 +87,6 @@ struct Table {
     reading: Arc<dyn Reading>,
 }
 
-#[async_trait]
 impl TableProvider for Table {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.table.arrow)
@@ -108,11 +107,17 @@ impl TableProvider for Table {
         Ok(filters.iter().map(pushed).collect())
     }
 
-    async fn scan(
+    scan_by!(|provider, _session, projection, filters, limit| {
+        let wanted = Wanted::of(filters);
+        Box::pin(provider.plan_scan(projection, wanted, limit))
+    });
+}
+
+impl Table {
+    async fn plan_scan(
         &self,
-        _state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+        wanted: Wanted,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns: Vec<usize> = match projection {
@@ -120,7 +125,6 @@ impl TableProvider for Table {
             None => (0..self.table.columns.len()).collect(),
         };
         let schema = Arc::new(self.table.arrow.project(&columns)?);
-        let wanted = Wanted::of(filters);
         let catalogue = self.reading.names_of_database(&self.database);
         let views = self.views(&catalogue, &wanted).await;
         let source = Source {
@@ -140,9 +144,7 @@ impl TableProvider for Table {
             limit,
         )?))
     }
-}
 
-impl Table {
     /// The columns of the views that are asked for: each has to be planned. One that cannot be has none.
     async fn views(&self, catalogue: &Catalogue, wanted: &Wanted) -> HashMap<i64, SchemaRef> {
         let mut views = HashMap::new();
@@ -161,7 +163,7 @@ impl Table {
                 table: object.name.clone(),
                 position: None,
             };
-            if let Some(provider) = Box::pin(self.reading.provider(&name)).await {
+            if let Some(provider) = self.reading.provider(&name).await {
                 views.insert(object.oid, provider.schema());
             }
         }

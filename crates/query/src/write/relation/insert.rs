@@ -27,6 +27,7 @@ use crate::error::{Error, Position};
 use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
 use crate::tables::catalogue::EXCLUDED;
+use crate::walk;
 
 /// What becomes of rows that are there.
 enum OnConflict {
@@ -174,7 +175,7 @@ fn set(
 
 /// Says of each column without a table that it is the relation's: beside it there are those of `excluded`.
 fn of_relation(expr: &mut Expr, alias: &Ident) -> Result<(), Error> {
-    let found = ast::visit_expressions_mut(expr, |expr| {
+    let found = walk::expressions_mut(expr, &mut |expr| {
         match expr {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
                 return ControlFlow::Break(());

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query,
-    Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut, visit_expressions_mut,
+    Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 
 use super::{array, call, is_grouped, is_unnest, open};
 use crate::statement::types::{cast, null};
 use crate::tables::pg_catalog::table_oid;
+use crate::walk;
 
 /// Tables of the catalogue that never have a row: nothing here is what they list.
 const EMPTY: [&str; 21] = [
@@ -287,7 +288,7 @@ fn name_tables(select: &mut Select) {
     if tables.is_empty() {
         return;
     }
-    let _: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+    let _: ControlFlow<()> = walk::expressions_mut(select, &mut |expr| {
         let found = match &*expr {
             Expr::Identifier(name) if name.value.eq_ignore_ascii_case("tableoid") => {
                 tables.first().map(|(_, oid)| *oid)
@@ -318,7 +319,7 @@ fn has_aggregate(select: &Select) -> bool {
     let mut found = false;
     for item in &mut projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+            let _: ControlFlow<()> = walk::expressions_mut(expr, &mut |part| {
                 if let Expr::Function(function) = part {
                     let name = function.name.to_string().to_lowercase();
                     let name = name.rsplit('.').next().unwrap_or_default();
@@ -348,7 +349,7 @@ fn of_select(select: &mut Select) {
     }
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+            let _: ControlFlow<()> = walk::expressions_mut(expr, &mut |part| {
                 let kind = match part {
                     Expr::Subquery(_) => DataType::Text,
                     Expr::Function(function)
