@@ -1,11 +1,13 @@
 //! `nilometer serve`.
 
 mod log;
+#[cfg(feature = "sql")]
+mod postgres;
 
 use std::env::VarError;
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +16,6 @@ use clap::{Args, ValueEnum};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
 use nilometer_influx::{Influx, Udp, UdpConfig};
 use nilometer_native::{Native, NativeConfig};
-use nilometer_postgres::{Postgres, PostgresConfig};
 use nilometer_service::{
     JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
 };
@@ -23,6 +24,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
 use crate::store::StoreArgs;
+#[cfg(feature = "sql")]
+use postgres::PostgresArgs;
 
 /// Holds the token itself, where a file is more trouble than it is worth: in containers.
 pub(crate) const TOKEN_VARIABLE: &str = "NILOMETER_TOKEN";
@@ -52,6 +55,7 @@ pub(crate) struct ServeArgs {
     access: AccessArgs,
     #[command(flatten)]
     influx: InfluxArgs,
+    #[cfg(feature = "sql")]
     #[command(flatten)]
     postgres: PostgresArgs,
     #[command(flatten)]
@@ -107,59 +111,6 @@ struct InfluxArgs {
     /// Longest wait of a line for others, in milliseconds.
     #[arg(long, value_name = "MS", env = "NILOMETER_INFLUX_UDP_BATCH_MS_MAX", default_value_t = UdpConfig::default().batch_ms_max)]
     influx_udp_batch_ms_max: u64,
-}
-
-/// What clients of PostgreSQL connect to.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "PostgreSQL")]
-#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
-struct PostgresArgs {
-    /// Address to listen on for clients of PostgreSQL; port 0 picks a free port, off = none. If this is not set and the
-    /// port is taken, the server starts without it.
-    #[arg(long, value_name = "ADDRESS", env = "NILOMETER_PG_BIND", default_value_t = PgBind::default(), value_parser = parse_pg_bind)]
-    pg_bind: PgBind,
-    /// Open connections of clients of PostgreSQL at the same time.
-    #[arg(long, value_name = "N", env = "NILOMETER_PG_CONNECTIONS_MAX", default_value_t = PostgresConfig::default().connections_max)]
-    pg_connections_max: usize,
-    /// Time limit for a client of PostgreSQL to connect and log in, in milliseconds.
-    #[arg(long, value_name = "MS", env = "NILOMETER_PG_STARTUP_MS_MAX", default_value_t = PostgresConfig::default().startup_ms_max)]
-    pg_startup_ms_max: u64,
-    /// Largest message of a client of PostgreSQL, in bytes.
-    #[arg(long, value_name = "BYTES", env = "NILOMETER_PG_MESSAGE_BYTES_MAX", default_value_t = PostgresConfig::default().message_bytes_max)]
-    pg_message_bytes_max: usize,
-}
-
-/// Where clients of PostgreSQL come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum PgBind {
-    /// This machine alone, at a port beside PostgreSQL's own, unless somebody is there.
-    #[default]
-    Default,
-    /// Where it was said, or the server does not start.
-    At(SocketAddr),
-    Off,
-}
-
-/// A default that takes no port from anybody.
-const PG_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
-
-impl std::fmt::Display for PgBind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Default => f.write_str("127.0.0.1:5433 if free"),
-            Self::At(address) => address.fmt(f),
-            Self::Off => f.write_str("off"),
-        }
-    }
-}
-
-fn parse_pg_bind(text: &str) -> Result<PgBind, String> {
-    match text {
-        "off" => Ok(PgBind::Off),
-        // As it is shown, so that what `nilometer config` writes can be read again.
-        "127.0.0.1:5433 if free" => Ok(PgBind::Default),
-        text => parse_address(text).map(PgBind::At),
-    }
 }
 
 /// What is logged, to standard error.
@@ -277,7 +228,8 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let mut all = args.settings()?;
     all.service.query.settings = settings;
     all.check_bind(args.http_bind)?;
-    all.check_pg_bind(args.postgres.pg_bind)?;
+    #[cfg(feature = "sql")]
+    args.postgres.check(&all)?;
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
@@ -304,8 +256,8 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let udp = args.influx.udp();
     let others = Others {
         udp,
-        pg_bind: args.postgres.pg_bind,
-        postgres: args.postgres.config(&all.http),
+        #[cfg(feature = "sql")]
+        postgres: args.postgres.clone(),
     };
     runtime.block_on(listen(args.http_bind, others, service, (all.http, routes)))
 }
@@ -337,7 +289,9 @@ impl ServeArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let settings = self.settings()?;
         settings.check_bind(self.http_bind)?;
-        settings.check_pg_bind(self.postgres.pg_bind)
+        #[cfg(feature = "sql")]
+        self.postgres.check(&settings)?;
+        Ok(())
     }
 }
 
@@ -348,58 +302,11 @@ impl Settings {
     }
 }
 
-impl Settings {
-    /// What other machines reach needs there what HTTP needs there.
-    fn check_pg_bind(&self, bind: PgBind) -> anyhow::Result<()> {
-        match bind {
-            PgBind::At(address) => self.check_bind(address),
-            PgBind::Default | PgBind::Off => Ok(()),
-        }
-    }
-}
-
-impl PostgresArgs {
-    fn config(&self, http: &HttpConfig) -> PostgresConfig {
-        PostgresConfig {
-            tls: http.tls.clone(),
-            connections_max: self.pg_connections_max,
-            startup_ms_max: self.pg_startup_ms_max,
-            message_bytes_max: self.pg_message_bytes_max,
-        }
-    }
-}
-
 /// Surfaces on sockets of their own.
 struct Others {
     udp: Option<(SocketAddr, UdpConfig)>,
-    pg_bind: PgBind,
-    postgres: PostgresConfig,
-}
-
-impl Others {
-    /// The socket of PostgreSQL's clients; `None` = none is wanted, or the default one is taken.
-    async fn postgres(&self) -> anyhow::Result<Option<TcpListener>> {
-        let (address, is_named) = match self.pg_bind {
-            PgBind::Off => return Ok(None),
-            PgBind::Default => (PG_DEFAULT, false),
-            PgBind::At(address) => (address, true),
-        };
-        match TcpListener::bind(address).await {
-            Ok(listener) => Ok(Some(listener)),
-            Err(error) if is_named => Err(error).with_context(|| {
-                format!(
-                    "cannot listen on {address} for clients of PostgreSQL; if another server is there, stop it or choose another --pg-bind, such as 127.0.0.1:0 for any free port or off"
-                )
-            }),
-            Err(error) => {
-                tracing::warn!(
-                    %error,
-                    "clients of PostgreSQL are not served: {address} is taken; choose another --pg-bind, such as 127.0.0.1:0 for any free port, or off"
-                );
-                Ok(None)
-            }
-        }
-    }
+    #[cfg(feature = "sql")]
+    postgres: PostgresArgs,
 }
 
 impl InfluxArgs {
@@ -503,19 +410,17 @@ async fn listen(
     let stop = stop_signal().context("cannot listen for signals")?;
     let scheme = config.tls.as_ref().map_or("http", |_| "https");
     print::line(format!("listening on {scheme}://{address}"));
+    #[cfg(feature = "sql")]
+    let tls = config.tls.clone();
     let http = HttpSurface {
         listener,
         config,
         routes,
     };
     let mut surfaces: Vec<Box<dyn Surface>> = vec![Box::new(http)];
-    if let Some(listener) = others.postgres().await? {
-        let address = listener
-            .local_addr()
-            .context("cannot tell the port of PostgreSQL")?;
-        print::line(format!("listening on postgresql://{address}"));
-        let config = others.postgres.clone();
-        surfaces.push(Box::new(Postgres { listener, config }));
+    #[cfg(feature = "sql")]
+    if let Some(surface) = others.postgres.listen(tls).await? {
+        surfaces.push(surface);
     }
     if let Some((address, config)) = others.udp {
         let socket = tokio::net::UdpSocket::bind(address).await.with_context(|| {

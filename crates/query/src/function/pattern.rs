@@ -6,24 +6,29 @@
 use std::fmt::{self, Write};
 
 use arrow::array::timezone::Tz;
-use chrono::{DateTime, Datelike};
+use chrono::{DateTime, Datelike, Offset, Timelike};
 
 /// A pattern, taken apart once for all rows.
 #[derive(Debug)]
 pub(super) struct Pattern(Vec<Part>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 enum Part {
     Text(String),
     /// A specifier of `strftime`.
     Time(&'static str),
     /// A name: its specifier, its case and whether it is filled up with blanks to nine characters.
     Name(&'static str, Case, bool),
-    Quarter,
-    /// Weeks of the year that begin with its first day.
-    Week,
-    /// Sunday is 1.
-    Weekday,
+    /// A number that `strftime` does not have, with zeros in front up to so many digits.
+    Number(Number, usize),
+    /// `Y,YYY`
+    Thousands,
+    /// The month in Roman numerals; filled up with blanks to four if so.
+    Roman(Case, bool),
+    /// Hours from UTC, with their sign.
+    ZoneHours,
+    /// A number with the letters of an ordinal.
+    Ordinal(Box<Part>, Case),
     /// Any pattern of `strftime`.
     Foreign(String),
 }
@@ -36,7 +41,7 @@ enum Case {
 }
 
 /// Parts, the longest first where one begins with another. `FM` before one takes what is in the second column.
-const PARTS: [(&str, &str, &str); 23] = [
+const PARTS: [(&str, &str, &str); 24] = [
     ("IYYY", "%G", "%-G"),
     ("YYYY", "%Y", "%-Y"),
     ("HH24", "%H", "%-H"),
@@ -59,8 +64,76 @@ const PARTS: [(&str, &str, &str); 23] = [
     ("TZ", "%Z", "%Z"),
     ("tz", "%Z", "%Z"),
     ("OF", "%:z", "%:z"),
-    ("CC", "%C", "%-C"),
+    ("BC", "AD", "AD"),
+    ("AD", "AD", "AD"),
 ];
+
+/// Numbers by their patterns, the longest first where one begins with another, with their digits.
+const NUMBERS: [(&str, Number, usize); 21] = [
+    ("SSSSS", |it| it.num_seconds_from_midnight().into(), 1),
+    ("SSSS", |it| it.num_seconds_from_midnight().into(), 1),
+    ("IDDD", iso_day, 3),
+    ("YYY", |it| i64::from(it.year()).rem_euclid(1000), 3),
+    (
+        "IYY",
+        |it| i64::from(it.iso_week().year()).rem_euclid(1000),
+        3,
+    ),
+    (
+        "IY",
+        |it| i64::from(it.iso_week().year()).rem_euclid(100),
+        2,
+    ),
+    ("CC", century, 2),
+    // Weeks that begin with the first day of the year, and of the month.
+    ("WW", |it| i64::from(it.ordinal0()) / 7 + 1, 2),
+    ("TZM", |it| offset(it).abs() / 60 % 60, 2),
+    ("FF1", |it| fraction(it, 1), 1),
+    ("FF2", |it| fraction(it, 2), 2),
+    ("FF3", |it| fraction(it, 3), 3),
+    ("FF4", |it| fraction(it, 4), 4),
+    ("FF5", |it| fraction(it, 5), 5),
+    ("FF6", |it| fraction(it, 6), 6),
+    ("W", |it| i64::from(it.day0()) / 7 + 1, 1),
+    ("Y", |it| i64::from(it.year()).rem_euclid(10), 1),
+    ("I", |it| i64::from(it.iso_week().year()).rem_euclid(10), 1),
+    // Days since the 24th of November 4714 BC, which is 1,721,425 days before the year 1.
+    ("J", |it| i64::from(it.num_days_from_ce()) + 1_721_425, 1),
+    ("Q", |it| i64::from(it.month0()) / 3 + 1, 1),
+    // Sunday is 1.
+    ("D", |it| it.weekday().number_from_sunday().into(), 1),
+];
+
+type Number = fn(&DateTime<Tz>) -> i64;
+
+const ROMAN: [&str; 12] = [
+    "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII",
+];
+
+fn century(time: &DateTime<Tz>) -> i64 {
+    let year = i64::from(time.year());
+    if year > 0 {
+        (year - 1) / 100 + 1
+    } else {
+        year / 100 - 1
+    }
+}
+
+/// Days since the first Monday of the year of ISO 8601, from 1.
+fn iso_day(time: &DateTime<Tz>) -> i64 {
+    let week = i64::from(time.iso_week().week0());
+    week * 7 + i64::from(time.weekday().number_from_monday())
+}
+
+/// The first digits of a second's fraction.
+fn fraction(time: &DateTime<Tz>, digits: u32) -> i64 {
+    i64::from(time.nanosecond() % 1_000_000_000) / 10_i64.pow(9 - digits)
+}
+
+/// Seconds from UTC.
+fn offset(time: &DateTime<Tz>) -> i64 {
+    time.offset().fix().local_minus_utc().into()
+}
 
 const NAMES: [(&str, &str, Case); 12] = [
     ("MONTH", "%B", Case::Upper),
@@ -113,26 +186,72 @@ impl Pattern {
 
     pub(super) fn write(&self, time: &DateTime<Tz>, to: &mut impl Write) -> fmt::Result {
         for part in &self.0 {
-            match part {
-                Part::Text(text) => to.write_str(text)?,
-                Part::Time(specifier) => write!(to, "{}", time.format(specifier))?,
-                Part::Foreign(pattern) => write!(to, "{}", time.format(pattern))?,
-                Part::Quarter => write!(to, "{}", time.month0() / 3 + 1)?,
-                Part::Week => write!(to, "{:02}", time.ordinal0() / 7 + 1)?,
-                Part::Weekday => write!(to, "{}", time.weekday().number_from_sunday())?,
-                Part::Name(specifier, case, is_filled) => {
-                    let name = time.format(specifier).to_string();
-                    let name = match case {
-                        Case::Upper => name.to_uppercase(),
-                        Case::Lower => name.to_lowercase(),
-                        Case::Title => name,
-                    };
-                    let width = if *is_filled { 9 } else { 0 };
-                    write!(to, "{name:<width$}")?;
-                }
+            part.write(time, to)?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn write(&self, time: &DateTime<Tz>, to: &mut impl Write) -> fmt::Result {
+        match self {
+            Part::Text(text) => to.write_str(text)?,
+            Part::Time(specifier) => write!(to, "{}", time.format(specifier))?,
+            Part::Foreign(pattern) => write!(to, "{}", time.format(pattern))?,
+            Part::Number(number, width) => write!(to, "{:0width$}", number(time))?,
+            Part::Thousands => {
+                let year = time.year();
+                write!(to, "{},{:03}", year / 1000, year.abs() % 1000)?;
+            }
+            Part::Roman(case, is_filled) => {
+                let month = ROMAN.get(time.month0() as usize).copied().unwrap_or("");
+                let width = if *is_filled { 4 } else { 0 };
+                write!(to, "{:<width$}", case.of(month))?;
+            }
+            Part::ZoneHours => write!(to, "{:+03}", offset(time) / 3600)?,
+            Part::Ordinal(part, case) => {
+                let mut number = String::new();
+                part.write(time, &mut number)?;
+                write!(to, "{number}{}", case.of(ordinal(&number)))?;
+            }
+            Part::Name(specifier, case, is_filled) => {
+                let name = time.format(specifier).to_string();
+                let width = if *is_filled { 9 } else { 0 };
+                write!(to, "{:<width$}", case.of(&name))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether ordinals can be made of it.
+    fn is_number(&self) -> bool {
+        match self {
+            Self::Time(specifier) => !matches!(*specifier, "%p" | "%P" | "%Z" | "%:z" | "AD"),
+            Self::Number(..) | Self::Thousands => true,
+            _ => false,
+        }
+    }
+}
+
+impl Case {
+    fn of(self, name: &str) -> String {
+        match self {
+            Self::Upper => name.to_uppercase(),
+            Self::Lower => name.to_lowercase(),
+            Self::Title => name.to_owned(),
+        }
+    }
+}
+
+/// What makes an ordinal of a number in digits.
+fn ordinal(number: &str) -> &'static str {
+    let mut digits = number.bytes().rev();
+    match (digits.next(), digits.next()) {
+        (_, Some(b'1')) => "th",
+        (Some(b'1'), _) => "st",
+        (Some(b'2'), _) => "nd",
+        (Some(b'3'), _) => "rd",
+        _ => "th",
     }
 }
 
@@ -144,28 +263,42 @@ fn part(pattern: &str, is_bare: bool) -> Option<(Part, &str)> {
             return Some((Part::Name(specifier, case, is_filled), after));
         }
     }
-    for (name, specifier, bare) in PARTS {
-        let starts = pattern.get(..name.len()).is_some_and(|start| {
-            // The case of what is a number is free; `AM` and `TZ` say theirs.
-            start == name
-                || (!matches!(name, "AM" | "PM" | "am" | "pm" | "TZ" | "tz")
-                    && start.eq_ignore_ascii_case(name))
-        });
-        if starts {
-            let specifier = if is_bare { bare } else { specifier };
-            return Some((Part::Time(specifier), pattern.get(name.len()..)?));
+    for (name, case) in [("RM", Case::Upper), ("rm", Case::Lower)] {
+        if let Some(after) = pattern.strip_prefix(name) {
+            return Some((Part::Roman(case, !is_bare), after));
         }
     }
-    for (name, part) in [
-        ("WW", Part::Week),
-        ("Q", Part::Quarter),
-        ("D", Part::Weekday),
-    ] {
-        if let Some(after) = pattern.strip_prefix(name) {
+    for (name, part) in [("Y,YYY", Part::Thousands), ("TZH", Part::ZoneHours)] {
+        if let Some(after) = without(pattern, name) {
             return Some((part, after));
         }
     }
-    None
+    let times = PARTS.iter().filter_map(|(name, specifier, bare)| {
+        let specifier = if is_bare { bare } else { specifier };
+        Some((Part::Time(specifier), without(pattern, name)?))
+    });
+    let numbers = NUMBERS.iter().filter_map(|(name, number, width)| {
+        let width = if is_bare { 1 } else { *width };
+        Some((Part::Number(*number, width), without(pattern, name)?))
+    });
+    // The longest counts: `SSSS` is no `SS`, and `YYYY` no `YYY`.
+    let (part, after) = times.chain(numbers).min_by_key(|(_, after)| after.len())?;
+    for (letters, case) in [("TH", Case::Upper), ("th", Case::Lower)] {
+        if part.is_number()
+            && let Some(after) = after.strip_prefix(letters)
+        {
+            return Some((Part::Ordinal(Box::new(part), case), after));
+        }
+    }
+    Some((part, after))
+}
+
+/// What follows a part. The case of what is a number is free; `AM` and `TZ` say theirs.
+fn without<'a>(pattern: &'a str, name: &str) -> Option<&'a str> {
+    let is_of_its_case = matches!(name, "AM" | "PM" | "am" | "pm" | "TZ" | "tz" | "AD" | "BC");
+    let (start, after) = pattern.split_at_checked(name.len())?;
+    let is_it = start == name || (!is_of_its_case && start.eq_ignore_ascii_case(name));
+    is_it.then_some(after)
 }
 
 #[cfg(test)]
@@ -193,6 +326,13 @@ mod tests {
             ("Q \"quarter\" YYYY", "1 quarter 2016"),
             ("IYYY-\"W\"IW-ID", "2015-W53-5"),
             ("DDD WW D", "001 01 6"),
+            // As PostgreSQL 15 answers, which was asked.
+            ("CC J Y,YYY YYY Y", "21 2457389 2,016 016 6"),
+            ("IYY IY I IDDD", "015 15 5 369"),
+            ("SSSS SSSSS FF1 FF2 FF4 FF6", "7205 7205 1 12 1234 123456"),
+            ("W WW RM|FMRM|rm", "1 01 I   |I|i   "),
+            ("DDth MMTH FMDDth DDDth", "01st 01ST 1st 001st"),
+            ("BC AD TZH:TZM", "AD AD +00:00"),
             ("%Y/%m", "2016/01"),
             ("", ""),
         ] {

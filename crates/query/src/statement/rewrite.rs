@@ -20,9 +20,9 @@ mod unnest;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor, TimezoneInfo, Value,
-    VisitorMut,
+    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor,
+    TimezoneInfo, Value, VisitorMut,
 };
 
 use crate::error::Error;
@@ -70,6 +70,8 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 LOCF => place_arguments(function, &LOCF_PARAMETERS),
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
                 APPROX_PERCENTILE => open_sketch(function),
+                "array_remove" => change_all(function, "array_remove_n", 2),
+                "array_replace" => change_all(function, "array_replace_n", 3),
                 _ => {}
             }
         }
@@ -304,21 +306,43 @@ fn truncate_below_a_second(expr: &mut Expr) {
     *expr = call("date_bin", args.collect());
 }
 
+/// `array_remove` and `array_replace` as `PostgreSQL` has them: they change every element that is equal, the library's change the first.
+/// Not by its `..._all`, whose name may stand beside it.
+fn change_all(function: &mut Function, counted: &str, args: usize) {
+    if let FunctionArguments::List(list) = &mut function.args
+        && list.args.len() == args
+    {
+        let every = Value::Number(i64::MAX.to_string(), false);
+        let every = FunctionArgExpr::Expr(Expr::value(every));
+        list.args.push(FunctionArg::Unnamed(every));
+        function.name = of_one(counted);
+    }
+}
+
+fn of_one(name: &str) -> ObjectName {
+    ObjectName::from(vec![Ident::new(name)])
+}
+
 fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
+    Expr::Function(function(name, args, Vec::new()))
+}
+
+/// A call with what stands behind its arguments, as in `array_agg(x ORDER BY y)`.
+fn function(name: &str, args: Vec<FunctionArg>, clauses: Vec<FunctionArgumentClause>) -> Function {
+    Function {
+        name: of_one(name),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
             args,
-            clauses: Vec::new(),
+            clauses,
         }),
         filter: None,
         null_treatment: None,
         over: None,
         within_group: Vec::new(),
-    })
+    }
 }
 
 const GAPFILL_PARAMETERS: [&str; 5] = ["bucket_width", "ts", "timezone", "start", "finish"];

@@ -21,7 +21,7 @@ mod rows;
 mod values;
 
 pub(crate) use functions::functions;
-pub(crate) use names::{is_catalogue, mentions};
+pub(crate) use names::{NAMED_TYPES, is_catalogue, mentions};
 pub(crate) use objects::{Catalogue, Reader};
 pub(crate) use provider::{has, names_of, table, unknown_table};
 pub(crate) use reading::Reading;

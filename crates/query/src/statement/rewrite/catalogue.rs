@@ -9,33 +9,18 @@ mod empty;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitorMut,
+    self, BinaryOperator, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use nilometer_service::define::PG_CATALOG;
 
 use crate::statement::types::{cast, null};
+use crate::tables::pg_catalog::NAMED_TYPES;
 use crate::walk;
 use empty::Empty;
-
-const PG_CATALOG: &str = "pg_catalog";
-
-/// Types whose values are numbers with names.
-const NAMED: [&str; 11] = [
-    "regclass",
-    "regcollation",
-    "regconfig",
-    "regdictionary",
-    "regnamespace",
-    "regoper",
-    "regoperator",
-    "regproc",
-    "regprocedure",
-    "regrole",
-    "regtype",
-];
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) {
@@ -101,7 +86,7 @@ fn named_cast(expr: &Expr) -> Option<&'static str> {
         return None;
     };
     let name = own_type(data_type)?;
-    NAMED.into_iter().find(|known| *known == name)
+    NAMED_TYPES.into_iter().find(|known| *known == name)
 }
 
 /// A type that the parser does not know, in lower case and without `pg_catalog`.
@@ -164,24 +149,7 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         .into_iter()
         .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
         .collect();
-    Expr::Function(function(name, args, Vec::new()))
-}
-
-fn function(name: &str, args: Vec<FunctionArg>, clauses: Vec<FunctionArgumentClause>) -> Function {
-    Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses,
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    }
+    Expr::Function(super::function(name, args, Vec::new()))
 }
 
 fn not(expr: Expr) -> Expr {
@@ -371,7 +339,7 @@ fn spell(expr: &mut Expr) {
             ..
         } => {
             if let Some(name) = own_type(data_type)
-                && let Some(name) = NAMED.into_iter().find(|known| *known == name)
+                && let Some(name) = NAMED_TYPES.into_iter().find(|known| *known == name)
             {
                 *expr = call(name, vec![inner.as_ref().clone()]);
             } else if let Some(known) = known_type(data_type) {
@@ -651,7 +619,7 @@ fn array_of(query: &Query) -> Option<Expr> {
         clauses.push(FunctionArgumentClause::OrderBy(keys));
     }
     let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
-    let aggregate = Expr::Function(function("array_agg", args, clauses));
+    let aggregate = Expr::Function(super::function("array_agg", args, clauses));
     select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
     Some(Expr::Subquery(Box::new(query)))
 }

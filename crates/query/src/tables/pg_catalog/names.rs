@@ -3,13 +3,8 @@
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
 
-/// Words that only the catalogue or a session answers, wherever they stand.
-const WORDS: [&str; 18] = [
-    "current_catalog",
-    "current_role",
-    "current_schema",
-    "current_user",
-    "information_schema",
+/// Types whose values are numbers with names.
+pub(crate) const NAMED_TYPES: [&str; 11] = [
     "regclass",
     "regcollation",
     "regconfig",
@@ -21,6 +16,15 @@ const WORDS: [&str; 18] = [
     "regprocedure",
     "regrole",
     "regtype",
+];
+
+/// Words that only the catalogue or a session answers, wherever they stand.
+const WORDS: [&str; 7] = [
+    "current_catalog",
+    "current_role",
+    "current_schema",
+    "current_user",
+    "information_schema",
     "session_user",
     "user",
 ];
@@ -83,6 +87,7 @@ fn is_word(word: &str, is_called: bool) -> bool {
     starts("pg_")
         || starts("_pg_")
         || among(&WORDS)
+        || among(&NAMED_TYPES)
         || is_called && (starts("has_") || starts("inet_") || among(&CALLS))
 }
 
