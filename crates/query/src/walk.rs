@@ -140,8 +140,8 @@ pub(crate) trait PlanWalk: Sized {
 }
 
 impl PlanWalk for LogicalPlan {
-    fn walk(&self, mut look: &mut dyn FnMut(&Self) -> Result<TreeNodeRecursion>) -> Result<()> {
-        self.apply_with_subqueries(&mut look).map(|_| ())
+    fn walk(&self, look: &mut dyn FnMut(&Self) -> Result<TreeNodeRecursion>) -> Result<()> {
+        self.apply_with_subqueries(look).map(|_| ())
     }
 
     fn walk_expressions(

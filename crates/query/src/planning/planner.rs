@@ -152,7 +152,7 @@ impl ExtensionPlanner for Nodes {
         'context: 'all,
         Self: 'all,
     {
-        let planned = operator(
+        let done = operator(
             planner,
             node,
             logical_inputs,
@@ -160,7 +160,7 @@ impl ExtensionPlanner for Nodes {
             session,
             context,
         );
-        Box::pin(std::future::ready(planned))
+        Box::pin(std::future::ready(done))
     }
 }
 
