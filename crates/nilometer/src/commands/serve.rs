@@ -1,6 +1,7 @@
 //! `nilometer serve`.
 
 mod log;
+mod tstorage;
 
 use std::env::VarError;
 use std::fs::File;
@@ -18,11 +19,13 @@ use nilometer_postgres::{Postgres, PostgresConfig};
 use nilometer_service::{
     JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
 };
+use nilometer_tstorage::TstorageConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
 use crate::store::StoreArgs;
+use tstorage::TstorageArgs;
 
 /// Holds the token itself, where a file is more trouble than it is worth: in containers.
 pub(crate) const TOKEN_VARIABLE: &str = "NILOMETER_TOKEN";
@@ -54,6 +57,8 @@ pub(crate) struct ServeArgs {
     influx: InfluxArgs,
     #[command(flatten)]
     postgres: PostgresArgs,
+    #[command(flatten)]
+    tstorage: TstorageArgs,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -278,10 +283,14 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     all.service.query.settings = settings;
     all.check_bind(args.http_bind)?;
     all.check_pg_bind(args.postgres.pg_bind)?;
+    let tstorage = args.tstorage.surface(args, &all.service)?;
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = match nilometer_service::open_store(data, args.store.options()) {
+    let engine = match nilometer_service::open_store(
+        data,
+        args.tstorage.making_room(args.store.options()),
+    ) {
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(
@@ -306,6 +315,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         udp,
         pg_bind: args.postgres.pg_bind,
         postgres: args.postgres.config(&all.http),
+        tstorage,
     };
     runtime.block_on(listen(args.http_bind, others, service, (all.http, routes)))
 }
@@ -337,7 +347,8 @@ impl ServeArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let settings = self.settings()?;
         settings.check_bind(self.http_bind)?;
-        settings.check_pg_bind(self.postgres.pg_bind)
+        settings.check_pg_bind(self.postgres.pg_bind)?;
+        self.tstorage.surface(self, &settings.service).map(drop)
     }
 }
 
@@ -374,6 +385,7 @@ struct Others {
     udp: Option<(SocketAddr, UdpConfig)>,
     pg_bind: PgBind,
     postgres: PostgresConfig,
+    tstorage: Option<(SocketAddr, TstorageConfig)>,
 }
 
 impl Others {
@@ -516,6 +528,9 @@ async fn listen(
         print::line(format!("listening on postgresql://{address}"));
         let config = others.postgres.clone();
         surfaces.push(Box::new(Postgres { listener, config }));
+    }
+    if let Some((address, config)) = others.tstorage {
+        surfaces.push(tstorage::listen(address, config).await?);
     }
     if let Some((address, config)) = others.udp {
         let socket = tokio::net::UdpSocket::bind(address).await.with_context(|| {

@@ -1,0 +1,15 @@
+//! The TStorage surface, asked by a client that was written from the protocol's description.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what fails to unwrap fails the test, with the line"
+)]
+
+mod acquisition;
+mod boxes;
+mod client;
+mod damage;
+mod large;
+mod protocol;
+mod server;
+mod tables;
