@@ -8,6 +8,11 @@
 //! are for records in, `get.rs` and `reader.rs` for records out, `table.rs` for the table.
 //! docs/decisions/0021-tstorage-surface.md says why it is as it is.
 
+#![expect(
+    clippy::similar_names,
+    reason = "cid, mid and moid are the protocol's words for the parts of a key"
+)]
+
 mod chunk;
 mod config;
 mod connection;

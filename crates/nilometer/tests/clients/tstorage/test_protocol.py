@@ -2,9 +2,12 @@
 
 import os
 import socket
+import ssl
 import struct
 import unittest
 
+# A certificate that the server shows and the client too, with its key: TLS is spoken then.
+CERTIFICATE, KEY_FILE = os.environ.get("TSTORAGE_CERTIFICATE"), os.environ.get("TSTORAGE_KEY")
 HOST, PORT = os.environ["TSTORAGE_ADDRESS"].rsplit(":", 1)
 KEY = struct.Struct("<iqiqq")
 HEADER = struct.Struct("<iQ")
@@ -20,6 +23,10 @@ class Failed(Exception):
 class Client:
     def __init__(self):
         self.socket = socket.create_connection((HOST, int(PORT)), timeout=60)
+        if CERTIFICATE:
+            context = ssl.create_default_context(cafile=CERTIFICATE)
+            context.load_cert_chain(CERTIFICATE, KEY_FILE)
+            self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
         self.stream = self.socket.makefile("rwb")
         self.read_bytes = 0
 
