@@ -7,8 +7,9 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, VALUE_BYTES_MAX, ValuesRef,
-    decode_i64s, decode_page, encode_i64s, encode_page, encode_page_of, page_header, varint,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX,
+    VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, encode_i64s, encode_page, encode_page_of,
+    page_header, varint,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

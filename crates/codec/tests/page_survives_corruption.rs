@@ -7,8 +7,8 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, VALUE_BYTES_MAX, ValuesRef,
-    decode_i64s, decode_page, encode_page, encode_page_of, page_header,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX,
+    VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, encode_page, encode_page_of, page_header,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -184,8 +184,14 @@ fn decode(bytes: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
         rows,
         "one slot a row, of one type"
     );
-    let present = (0..rows).filter(|row| out.as_column().is_present(*row)).count();
-    let text_max = if present == 1 { VALUE_BYTES_MAX } else { TEXT_BYTES_MAX };
+    let present = (0..rows)
+        .filter(|row| out.as_column().is_present(*row))
+        .count();
+    let text_max = if present == 1 {
+        VALUE_BYTES_MAX
+    } else {
+        TEXT_BYTES_MAX
+    };
     assert!(rows <= BLOCK_ROWS_MAX && out.text().1.len() <= text_max);
     // Encoding checks all that holds of a column: offsets, UTF-8, lengths.
     if rows > 0 {

@@ -4,8 +4,8 @@ use nilometer_codec::device::DevicePage;
 use nilometer_codec::stats::{decode_statistics, encode_statistics, statistics};
 use nilometer_codec::{
     BLOCK_ROWS_MAX, ColdColumn, ColumnBuf, ColumnRef, PageSet, PhysicalType, SharedHeader,
-    TEXT_BYTES_MAX, VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, decode_page_with, encode_cold_column,
-    encode_i64s, encode_page_of,
+    TEXT_BYTES_MAX, VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, decode_page_with,
+    encode_cold_column, encode_i64s, encode_page_of,
 };
 
 /// An error, or a column that encodes again and decodes to the same.

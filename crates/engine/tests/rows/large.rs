@@ -156,7 +156,13 @@ const LARGEST: [usize; 4] = [(16 << 20) - 1, 16 << 20, (16 << 20) + 1, 32 << 20]
 fn largest(row: usize, bytes: usize) -> Vec<u8> {
     let noise = |at: usize| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[5];
     (0..bytes)
-        .map(|at| if row % 2 == 0 { noise(at + row) } else { b'a' + noise(at / 4096) % 26 })
+        .map(|at| {
+            if row % 2 == 0 {
+                noise(at + row)
+            } else {
+                b'a' + noise(at / 4096) % 26
+            }
+        })
         .collect()
 }
 
@@ -167,7 +173,10 @@ fn values_of_up_to_32_mib_are_there_wherever_they_stand() {
     let disk = MemoryDisk::new();
     let mut engine = open(&disk, u64::MAX);
     typed::make_table(&engine, Duplicates::Unique);
-    let values: Vec<Vec<u8>> = (0..).zip(LARGEST).map(|(row, bytes)| largest(row, bytes)).collect();
+    let values: Vec<Vec<u8>> = (0..)
+        .zip(LARGEST)
+        .map(|(row, bytes)| largest(row, bytes))
+        .collect();
     let batch = |rows: std::ops::Range<usize>| {
         let times: Int64Array = rows.clone().map(|row| Some(row as i64)).collect();
         let hosts: StringArray = rows.clone().map(|_| Some("a")).collect();
@@ -225,7 +234,9 @@ fn values_of_up_to_32_mib_are_there_wherever_they_stand() {
     let refused = typed::write(&engine, &typed::batch(columns), OnConflict::Error);
     let text = refused.unwrap_err().to_string();
     assert!(
-        text.contains("it has 33554433 bytes, and a value may have 33554432 (setting value-bytes-max)"),
+        text.contains(
+            "it has 33554433 bytes, and a value may have 33554432 (setting value-bytes-max)"
+        ),
         "{text}"
     );
     check(&engine, 10, "after a value that is too large");

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnKind, Declared, Engine, Error as EngineError, NewColumn, NewRelation, PhysicalType,
+    ColumnKind, Declared, Engine, Error as EngineError, LogicalType, NewColumn, NewRelation,
+    PhysicalType,
     RelationColumn, Snapshot, TableSchema, Value,
 };
 
@@ -22,7 +23,7 @@ const COLUMNS_MAX: usize = 256;
 /// The largest payload of the protocol.
 const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 /// Columns that the records have already.
-const OWN: [&str; 6] = ["cid", "mid", "moid", "cap", "acq", "payload"];
+const OWN: [&str; 7] = ["cid", "mid", "moid", "cap", "time", "acq", "payload"];
 /// Bytes that are passed over.
 const SKIP: &str = "skip";
 
@@ -249,7 +250,7 @@ pub(super) fn set(
         }
         match table.field(&column.name) {
             None => missing.push((column, kind)),
-            Some(field) if field.kind == kind && field.of().is_none_or(|of| of.is_plain()) => {}
+            Some(field) if field.kind == kind && field.of().is_none_or(LogicalType::is_plain) => {}
             Some(_) => {
                 let reason = format!(
                     "the table has a column \"{}\" of another type",

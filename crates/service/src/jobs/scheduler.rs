@@ -35,6 +35,8 @@ impl Service {
                 self.spawn(async move {
                     run.await;
                     drop(turn);
+                    // Whoever waits may open the store again, which nothing may hold then.
+                    drop(service);
                     // Nobody waits for it any more only if the server ends.
                     let _ = ended.send(());
                 });

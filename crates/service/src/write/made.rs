@@ -3,7 +3,7 @@
 //! Does: make such a table, with its database, for who may write there. Does not: change one that is there, or know what the
 //! columns mean.
 
-use nilometer_engine::{Declarations, NewColumn, TableSettings};
+use nilometer_engine::{Declarations, DeclaredTable, NewColumn, TableSettings};
 
 use crate::access::Principal;
 use crate::define::{Column, DefineError, Part, view};
@@ -14,12 +14,12 @@ use crate::write::sessions::Scope;
 /// A table to be made.
 #[derive(Debug, Clone)]
 pub struct NewTable {
-    /// Its tags and fields.
+    /// Its tags and fields, with what is declared of them.
     pub columns: Vec<Column>,
     /// Its settings.
     pub settings: TableSettings,
-    /// What is declared of it, and of each column in their order.
-    pub declared: Declarations,
+    /// What is declared of itself.
+    pub declared: DeclaredTable,
 }
 
 impl Service {
@@ -52,13 +52,17 @@ impl Service {
                 kind: column.kind,
             })
             .collect();
+        let declared = Declarations {
+            table: new.declared.clone(),
+            columns: new.columns.iter().map(|it| it.declared.clone()).collect(),
+        };
         engine.create_declared_table(
             &scope.database,
             &schema,
             table,
             &columns,
             new.settings,
-            &new.declared,
+            &declared,
         )?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! GET and GET_ACQ: records out, and up to when they are complete.
+//! GET and `GET_ACQ`: records out, and up to when they are complete.
 //!
 //! Does: check what is asked, find out up to which acquisition time the store is complete before it looks at the rows, send records
 //! while the next ones are read. Does not: read rows (`reader.rs` does), or hold more than a few chunks of them.

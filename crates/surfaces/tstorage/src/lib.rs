@@ -1,4 +1,4 @@
-//! The TStorage surface: GET, GET_ACQ, PUT and PUTA on a socket of its own, over rows of an ordinary table.
+//! The TStorage surface: GET, `GET_ACQ`, PUT and PUTA on a socket of its own, over rows of an ordinary table.
 //!
 //! Does: read and write records as TStorage's clients send and expect them, stream them in both directions, make the table,
 //! say errors by status. Does not: ask who comes, because the protocol has no login: every client is the user that the settings

@@ -165,12 +165,11 @@ impl Put<'_> {
         if self.has_acq {
             return Ok((-1, -1));
         }
-        let (first, last) = match self.stamped {
-            Some(stamped) => stamped,
-            None => {
-                let now = self.shared.service.complete_acquisition().await?;
-                (now, now)
-            }
+        let (first, last) = if let Some(stamped) = self.stamped {
+            stamped
+        } else {
+            let now = self.shared.service.complete_acquisition().await?;
+            (now, now)
         };
         Ok((first - EPOCH_NS, last - EPOCH_NS))
     }
@@ -200,6 +199,7 @@ async fn store(shared: Arc<Shared>, chunk: Chunk) -> Result<(i64, i64), Error> {
         creates: false,
         table: name.table.clone(),
         tags: None,
+        has_checked: false,
         adds_columns: false,
         guesses_tags: false,
         duplicates: Duplicates::Keep,

@@ -156,9 +156,8 @@ impl Reader {
             payloads += encoded.payload_bytes;
             step.parts.push(encoded.bytes);
         }
-        if rows > 0 {
-            let row_bytes = payloads / rows + KEY_BYTES as u64;
-            let fit = SLICE_BYTES / row_bytes;
+        if let Some(bytes) = payloads.checked_div(rows) {
+            let fit = SLICE_BYTES / (bytes + KEY_BYTES as u64);
             self.rows = Some(fit.clamp(*SLICE_ROWS.start(), *SLICE_ROWS.end()));
         }
         Ok(step)

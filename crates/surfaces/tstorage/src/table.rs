@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType,
-    PhysicalType, Snapshot, TIME_COLUMN, TableSchema, TableSettings, TimeKind,
+    ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType, PhysicalType,
+    Snapshot, TIME_COLUMN, TableSchema, TableSettings, TimeKind,
 };
 use nilometer_service::NewTable;
 use nilometer_service::define::Column;
@@ -105,21 +105,18 @@ pub(crate) fn new() -> NewTable {
         position: Some(position),
         ..Declared::default()
     };
-    let mut columns: Vec<Column> = Vec::new();
-    let mut said: Vec<Declared> = Vec::new();
-    for (position, (name, of)) in (0..).zip(IDS) {
-        columns.push(Column {
-            name: name.to_owned(),
-            kind: ColumnKind::Tag,
-        });
-        said.push(declared(Some(of), position));
-    }
+    let tag = |(position, (name, of)): (u32, (&str, LogicalType))| Column {
+        name: name.to_owned(),
+        kind: ColumnKind::Tag,
+        declared: declared(Some(of), position),
+    };
+    let mut columns: Vec<Column> = (0..).zip(IDS).map(tag).collect();
     let mut field = |name: &str, kind, declared| {
         columns.push(Column {
             name: name.to_owned(),
             kind: ColumnKind::Field(kind),
+            declared,
         });
-        said.push(declared);
     };
     let acq = declared(Some(LogicalType::TimestampTz), 4);
     field(ACQ, PhysicalType::I64, acq);
@@ -130,17 +127,14 @@ pub(crate) fn new() -> NewTable {
             duplicates: Duplicates::Keep,
             ..TableSettings::default()
         },
-        declared: Declarations {
-            table: DeclaredTable {
-                time: Some(DeclaredTime {
-                    name: CAP.to_owned(),
-                    kind: TimeKind::TimestampTz,
-                    column: declared(None, 3),
-                }),
-                comment: Some("records of the TStorage protocol".to_owned()),
-                ..DeclaredTable::default()
-            },
-            columns: said,
+        declared: DeclaredTable {
+            time: Some(DeclaredTime {
+                name: CAP.to_owned(),
+                kind: TimeKind::TimestampTz,
+                column: declared(None, 3),
+            }),
+            comment: Some("records of the TStorage protocol".to_owned()),
+            ..DeclaredTable::default()
         },
     }
 }

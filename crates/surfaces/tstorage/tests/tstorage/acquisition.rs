@@ -92,7 +92,7 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
                 let mut client = Client::connect(address);
                 let mut n = 0_i64;
                 while !is_over.load(Ordering::Relaxed) {
-                    let records: Vec<Record> = (0..1 + n % 7)
+                    let records: Vec<Record> = (0..=n % 7)
                         .map(|at| {
                             record(
                                 (writer, n, i32::try_from(at).unwrap(), n, 0),

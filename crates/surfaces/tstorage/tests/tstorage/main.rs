@@ -4,6 +4,10 @@
     clippy::unwrap_used,
     reason = "what fails to unwrap fails the test, with the line"
 )]
+#![expect(
+    clippy::similar_names,
+    reason = "cid, mid and moid are the protocol's words for the parts of a key"
+)]
 
 mod acquisition;
 mod boxes;
