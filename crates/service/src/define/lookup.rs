@@ -7,7 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::{policies, views};
+use super::{payload, policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
 use crate::write::acquisition::keeps_acquisitions;
@@ -107,6 +107,7 @@ pub fn find_relation(
 pub(super) fn is_hidden(name: &str) -> bool {
     views::keeps_views(name)
         || policies::keeps_settings(name)
+        || payload::keeps_payload_schemas(name)
         || keeps_users(name)
         || keeps_schedule(name)
         || keeps_acquisitions(name)

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use nilometer_engine::{
     ColumnKind, Declared, Engine, Error as EngineError, LogicalType, NewColumn, NewRelation,
-    PhysicalType,
-    RelationColumn, Snapshot, TableSchema, Value,
+    PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
 };
 
 use super::change::TableName;
@@ -116,7 +115,10 @@ impl PayloadSchema {
 fn column(name: &str, kind: &str, at: usize) -> Result<PayloadColumn, String> {
     let is_name = |name: &str| {
         let starts = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
-        starts && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+        starts
+            && name
+                .chars()
+                .all(|it| it.is_ascii_alphanumeric() || it == '_')
     };
     if !is_name(name) {
         return Err(format!(
@@ -252,10 +254,7 @@ pub(super) fn set(
             None => missing.push((column, kind)),
             Some(field) if field.kind == kind && field.of().is_none_or(LogicalType::is_plain) => {}
             Some(_) => {
-                let reason = format!(
-                    "the table has a column \"{}\" of another type",
-                    column.name
-                );
+                let reason = format!("the table has a column \"{}\" of another type", column.name);
                 return Err(refused(reason));
             }
         }
@@ -306,7 +305,15 @@ mod tests {
         let found: Vec<(&str, usize, usize, bool, PhysicalType)> = schema
             .columns
             .iter()
-            .map(|it| (it.name.as_str(), it.at, it.bytes, it.is_big_endian, it.kind()))
+            .map(|it| {
+                (
+                    it.name.as_str(),
+                    it.at,
+                    it.bytes,
+                    it.is_big_endian,
+                    it.kind(),
+                )
+            })
             .collect();
         assert_eq!(
             found,

@@ -16,6 +16,7 @@ use nilometer_engine::TIME_COLUMN;
 use nilometer_service::{BodyMemory, BodyPermit, Error as ServiceError};
 use rustc_hash::FxHashMap;
 
+use crate::payload::{NUMBER_BYTES, Payloads};
 use crate::table::{ACQ, IDS, PAYLOAD, Shape};
 
 /// Records of a batch.
@@ -150,8 +151,13 @@ impl Chunk {
         self,
         shape: &Shape,
         first_acq: i64,
-    ) -> Result<(RecordBatch, BodyPermit), ArrowError> {
+    ) -> Result<(RecordBatch, BodyPermit), ServiceError> {
         let rows = self.cap.len();
+        let numbers = rows * shape.numbers.len() * NUMBER_BYTES;
+        let mut memory = self.memory;
+        if numbers > 0 {
+            memory.cover(self.covered + numbers)?;
+        }
         let acq = if self.acq.is_empty() {
             (first_acq..).take(rows).collect()
         } else {
@@ -160,7 +166,8 @@ impl Chunk {
         let mut fields = Vec::new();
         let mut columns: Vec<ArrayRef> = Vec::new();
         let mut push = |name: &str, column: ArrayRef| {
-            fields.push(Field::new(name, column.data_type().clone(), false));
+            let is_nullable = column.null_count() > 0;
+            fields.push(Field::new(name, column.data_type().clone(), is_nullable));
             columns.push(column);
         };
         push(
@@ -168,19 +175,31 @@ impl Chunk {
             Arc::new(TimestampNanosecondArray::from(self.cap)),
         );
         for ((ids, part), (name, _)) in self.ids.into_iter().zip(shape.ids).zip(IDS) {
-            push(name, ids.array(part.is_tag)?);
+            push(name, ids.array(part.is_tag).map_err(surface)?);
         }
         if shape.acq_is_time {
             push(ACQ, Arc::new(TimestampNanosecondArray::from(acq)));
         } else {
             push(ACQ, Arc::new(Int64Array::from(acq)));
         }
+        let payloads = Payloads {
+            ends: &self.payload_ends,
+            bytes: &self.payloads,
+        };
+        for number in &shape.numbers {
+            push(&number.name, payloads.column(number));
+        }
         let ends = OffsetBuffer::new(ScalarBuffer::from(self.payload_ends));
-        let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None)?;
+        let payloads = BinaryArray::try_new(ends, Buffer::from_vec(self.payloads), None);
+        let payloads = payloads.map_err(surface)?;
         push(PAYLOAD, Arc::new(payloads));
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-        Ok((batch, self.memory))
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+        Ok((batch.map_err(surface)?, memory))
     }
+}
+
+fn surface(error: ArrowError) -> ServiceError {
+    ServiceError::Surface(error.into())
 }
 
 #[cfg(test)]
@@ -221,6 +240,7 @@ mod tests {
             acq: 4,
             acq_is_time: true,
             payload: 5,
+            numbers: Vec::new(),
         };
         let (batch, _) = chunk.into_batch(&shape, 100).unwrap();
         let column = |name| Arc::clone(batch.column_by_name(name).unwrap());

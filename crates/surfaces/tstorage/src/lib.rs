@@ -5,7 +5,8 @@
 //! name; nor keep anything that SQL and `InfluxQL` cannot read.
 //!
 //! Start at [`Tstorage`]. `listener.rs` is the socket, `connection.rs` the requests, `wire.rs` their bytes; `put.rs` and `chunk.rs`
-//! are for records in, `get.rs` and `reader.rs` for records out, `table.rs` for the table.
+//! are for records in, `get.rs` and `reader.rs` for records out, `table.rs` for the table, `payload.rs` for numbers
+//! in payloads.
 //! docs/decisions/0021-tstorage-surface.md says why it is as it is.
 
 #![expect(
@@ -20,6 +21,7 @@ mod error;
 mod get;
 mod incoming;
 mod listener;
+mod payload;
 mod put;
 mod reader;
 mod table;

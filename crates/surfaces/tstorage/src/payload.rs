@@ -133,7 +133,10 @@ mod tests {
         assert_eq!(integers(2), [None, None, Some(253)]);
         assert_eq!(floats(3), [None, None, Some(-2.5)]);
         let unsigned = arrays[4].as_primitive::<UInt64Type>();
-        assert_eq!(unsigned.iter().collect::<Vec<_>>(), [None, None, Some(u64::MAX)]);
+        assert_eq!(
+            unsigned.iter().collect::<Vec<_>>(),
+            [None, None, Some(u64::MAX)]
+        );
         assert_eq!(integers(5), [None, None, Some(-128)]);
         assert_eq!(floats(6), [None, None, Some(1.5)]);
     }

@@ -207,7 +207,7 @@ async fn store(shared: Arc<Shared>, chunk: Chunk) -> Result<(i64, i64), Error> {
     };
     let stored = service.write(move |service| {
         let batch = chunk.into_batch(&shape, stamps.first);
-        let (batch, _memory) = batch.map_err(|error| ServiceError::Surface(error.into()))?;
+        let (batch, _memory) = batch?;
         stamps.store(|| service.store_rows(&target, &batch, (0, None), &mut SeenKeys::new(0)))
     });
     stored.await?;
@@ -220,20 +220,30 @@ async fn store(shared: Arc<Shared>, chunk: Chunk) -> Result<(i64, i64), Error> {
 /// What the table looks like; it is made if nobody has.
 async fn shape(shared: &Arc<Shared>) -> Result<Shape, Error> {
     let name = &shared.config.table;
-    if let Some(found) = table::find(&shared.service.snapshot(), name) {
-        return Shape::of(&found);
+    if let Some(shape) = shape_now(shared)? {
+        return Ok(shape);
     }
     let (principal, scope, table) = (shared.principal()?, name.scope(), name.table.clone());
     let make =
         move |service: &Service| service.make_table(&principal, &scope, &table, &table::new());
     shared.service.write(make).await?;
-    let found = table::find(&shared.service.snapshot(), name);
     let dropped = || EngineError::NotFound {
         what: "table",
         name: name.to_string(),
         place: "this store".to_owned(),
         hint: "it was dropped meanwhile".to_owned(),
     };
-    let found = found.ok_or_else(|| ServiceError::Engine(dropped()))?;
-    Shape::of(&found)
+    let made = shape_now(shared)?;
+    Ok(made.ok_or_else(|| ServiceError::Engine(dropped()))?)
+}
+
+/// What the table looks like, with the numbers of its payloads; `None` = nobody has made it.
+fn shape_now(shared: &Arc<Shared>) -> Result<Option<Shape>, Error> {
+    let (snapshot, name) = (shared.service.snapshot(), &shared.config.table);
+    let Some(found) = table::find(&snapshot, name) else {
+        return Ok(None);
+    };
+    let mut shape = Shape::of(&found)?;
+    shape.numbers = table::numbers(&snapshot, name, &found);
+    Ok(Some(shape))
 }

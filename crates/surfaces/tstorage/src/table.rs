@@ -10,7 +10,7 @@ use nilometer_engine::{
     Snapshot, TIME_COLUMN, TableSchema, TableSettings, TimeKind,
 };
 use nilometer_service::NewTable;
-use nilometer_service::define::Column;
+use nilometer_service::define::{Column, PayloadColumn, payload_schema};
 
 use crate::config::TableName;
 use crate::error::Error;
@@ -45,6 +45,8 @@ pub(crate) struct Shape {
     /// Times are declared as times, or are integers.
     pub(crate) acq_is_time: bool,
     pub(crate) payload: usize,
+    /// Numbers of payloads that have columns; nothing to who reads records.
+    pub(crate) numbers: Vec<PayloadColumn>,
 }
 
 impl Shape {
@@ -87,15 +89,39 @@ impl Shape {
                 )
             }),
             payload: field(PAYLOAD, PhysicalType::Bytes)?,
+            numbers: Vec::new(),
         })
     }
 }
 
 /// The table as it is now; `None` = nobody has made it.
 pub(crate) fn find(snapshot: &Snapshot, name: &TableName) -> Option<Arc<TableSchema>> {
+    snapshot.table(&name.database, &schema(snapshot, name), &name.table)
+}
+
+fn schema(snapshot: &Snapshot, name: &TableName) -> String {
     let default = || snapshot.default_schema(&name.database).unwrap_or_default();
-    let schema = name.schema.clone().unwrap_or_else(default);
-    snapshot.table(&name.database, &schema, &name.table)
+    name.schema.clone().unwrap_or_else(default)
+}
+
+/// The numbers of payloads that have columns of their type: one may have been dropped, or changed, since the schema was set.
+pub(crate) fn numbers(
+    snapshot: &Snapshot,
+    name: &TableName,
+    table: &TableSchema,
+) -> Vec<PayloadColumn> {
+    let place = (name.database.as_str(), &*schema(snapshot, name));
+    let Some(payload) = payload_schema(snapshot, place, table) else {
+        return Vec::new();
+    };
+    let has_column = |number: &PayloadColumn| {
+        let field = table.field(&number.name);
+        field.is_some_and(|field| {
+            field.kind == ColumnKind::Field(number.kind())
+                && field.of().is_none_or(LogicalType::is_plain)
+        })
+    };
+    payload.columns.into_iter().filter(has_column).collect()
 }
 
 /// The table as the first PUT makes it.

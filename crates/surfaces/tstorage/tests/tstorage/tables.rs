@@ -6,6 +6,7 @@ use nilometer_engine::{
     ColumnKind, Duplicates, NewColumn, PhysicalType, ScanRequest, TableSettings,
 };
 use nilometer_lineproto::Precision;
+use nilometer_service::define::{Change, TableChange, TableSetting, run};
 use nilometer_service::{
     Grant, LineTarget, Principal, Privileges, Scope, Token, UserChange, change_users,
 };
@@ -217,4 +218,91 @@ fn every_client_has_the_privileges_of_the_role() {
     user(&server, "meter", Privileges::WRITE);
     server.connect().puta(&put).ok();
     assert_eq!(server.connect().get(MIN, MAX), Answer::Status(-1));
+}
+
+fn set_payload(server: &Server, text: &str) {
+    let change = Change::AlterTable {
+        path: "records".into(),
+        if_exists: false,
+        change: TableChange::Set(vec![TableSetting::TstoragePayload(text.to_owned())]),
+    };
+    let scope = Scope::of_database("tstorage");
+    run(&server.engine, &Principal::anyone(), &scope, change).unwrap();
+}
+
+/// Rows of `column`, in the order of their times.
+fn integers(server: &Server, column: &str) -> Vec<Option<i64>> {
+    let snapshot = server.engine.snapshot();
+    let table = snapshot.table("tstorage", "public", "records").unwrap();
+    let at = table.arrow_schema().index_of(column).unwrap();
+    let request = ScanRequest {
+        projection: vec![at],
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+        table,
+    };
+    let scan = snapshot.scan(&request).unwrap();
+    (0..scan.morsels())
+        .flat_map(|morsel| scan.read(morsel))
+        .flat_map(|batch| {
+            let batch = batch.unwrap();
+            let numbers = batch.column(0).as_primitive::<Int64Type>();
+            numbers.iter().collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The benchmark's records: ten integers of 32 bits, the highest byte first.
+#[test]
+fn numbers_of_payloads_are_columns_and_payloads_stay_as_they_are() {
+    let world = World::default();
+    let server = world.start();
+    let mut client = server.connect();
+    let before = record((1, 0, 0, 1, 1), vec![9; 40]);
+    client.puta(std::slice::from_ref(&before)).ok();
+    set_payload(&server, "usage_user int4be, skip 32, usage_guest int4be");
+    let payload = |n: i32| {
+        (0..10)
+            .flat_map(|at: i32| (n * 100 - at).to_be_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let mut records = vec![before];
+    records.extend((2..10).map(|n: i32| record((1, 0, 0, n.into(), 1), payload(n))));
+    // Too short for both, for one, and longer than the schema.
+    records.push(record((1, 0, 0, 10, 1), vec![0; 3]));
+    records.push(record((1, 0, 0, 11, 1), vec![0; 39]));
+    records.push(record((1, 0, 0, 12, 1), vec![1; 100]));
+    client.puta(&records[1..]).ok();
+    let user = |n: i64| Some(n * 100);
+    let mut users = vec![None];
+    users.extend((2..10).map(user));
+    users.extend([None, Some(0), Some(0x0101_0101)]);
+    let mut guests = vec![None];
+    guests.extend((2..10).map(|n| Some(n * 100 - 9)));
+    guests.extend([None, None, Some(0x0101_0101)]);
+    assert_eq!(integers(&server, "usage_user"), users);
+    assert_eq!(integers(&server, "usage_guest"), guests);
+    assert_eq!(client.get(MIN, MAX).ok().0, records);
+    drop((client, server));
+    // From files of an earlier start; a column that was dropped is not written any more, and PUT goes on.
+    let server = world.start();
+    let mut client = server.connect();
+    assert_eq!(integers(&server, "usage_user"), users);
+    let drop_column = server
+        .engine
+        .drop_column("tstorage", "public", "records", "usage_user");
+    drop_column.unwrap();
+    records.push(record((1, 0, 0, 13, 1), payload(13)));
+    client.puta(&records[records.len() - 1..]).ok();
+    guests.push(Some(13 * 100 - 9));
+    assert_eq!(integers(&server, "usage_guest"), guests);
+    assert_eq!(client.get(MIN, MAX).ok().0, records);
+    // Without a schema nothing is written beside the payloads.
+    set_payload(&server, "");
+    records.push(record((1, 0, 0, 14, 1), payload(14)));
+    client.puta(&records[records.len() - 1..]).ok();
+    guests.push(None);
+    assert_eq!(integers(&server, "usage_guest"), guests);
+    assert_eq!(client.get(MIN, MAX).ok().0, records);
 }
