@@ -206,6 +206,111 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
     }
 }
 
+/// What readers were answered, by the time below which it is complete.
+type Answers = Mutex<HashMap<i64, Vec<Record>>>;
+
+/// Writers, readers and flushes at once, until readers have asked `gets` times each; then the power goes: what the disk is after
+/// that. Of what was answered only that counts which came before.
+fn live(
+    server: &Server,
+    answers: &Answers,
+    gets: usize,
+    after: impl Fn() -> FaultyDisk,
+) -> FaultyDisk {
+    let address = server.address;
+    let is_over = AtomicBool::new(false);
+    let highest = AtomicI64::new(i64::MIN);
+    std::thread::scope(|scope| {
+        for writer in 0..3_i32 {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                let mut n = 0;
+                while !is_over.load(Ordering::SeqCst) {
+                    // One record or many, so that writes pass each other.
+                    let records: Vec<Record> = (0..[1, 40, 5][writer as usize])
+                        .map(|at| record((writer, n, at, n, 0), n.to_le_bytes()))
+                        .collect();
+                    let (first, last) = client.put(&records).ok();
+                    assert_eq!(last - first + 1, i64::try_from(records.len()).unwrap());
+                    n += 1;
+                    std::thread::sleep(Duration::from_millis(3));
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                server.engine.flush().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = Client::connect(address);
+                    for _ in 0..gets {
+                        let before = highest.load(Ordering::SeqCst);
+                        let (records, acq0) = client.get(MIN, MAX).ok();
+                        assert!(acq0 >= before, "{acq0} after {before}");
+                        assert!(records.iter().all(|it| it.key.4 < acq0));
+                        highest.fetch_max(acq0, Ordering::SeqCst);
+                        let mut answers = answers.lock().unwrap();
+                        let first = answers.entry(acq0).or_insert_with(|| records.clone());
+                        assert!(*first == records, "{acq0}");
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = readers.into_iter().map(|it| it.join()).collect();
+        // Writers and flushes are still at it.
+        let after = after();
+        is_over.store(true, Ordering::SeqCst);
+        for reader in ended {
+            reader.unwrap();
+        }
+        after
+    })
+}
+
+/// The promise, through lives that end with a power cut or a kill while writers, readers and flushes are at work, under a clock
+/// that is set back each time: every answer of every life is answered again in each that follows.
+#[test]
+fn every_answer_is_answered_again_in_every_later_life() {
+    for seed in 1..=4 {
+        let answers = Answers::default();
+        let mut disk = FaultyDisk::new(seed, CrashPlan::default());
+        for life in 0..4_u64 {
+            let world = World {
+                disk: Arc::new(disk.clone()),
+                ..World::default()
+            };
+            world.clock.move_by(-HOUR * i64::try_from(life).unwrap());
+            let server = world.start();
+            let mut client = server.connect();
+            for (acq0, records) in answers.lock().unwrap().iter() {
+                let (again, _) = client.get(MIN, until(*acq0)).ok();
+                assert!(again == *records, "seed {seed}, life {life}, below {acq0}");
+            }
+            let last = answers.lock().unwrap().keys().copied().max();
+            if let Some(last) = last {
+                assert!(client.get_acq(MIN, MAX).ok() >= last, "seed {seed}");
+            }
+            let after = live(&server, &answers, 12, || {
+                if life % 2 == 0 {
+                    disk.after_power_cut(seed + life, CrashPlan::default())
+                } else {
+                    disk.after_kill(CrashPlan::default())
+                }
+            });
+            drop(server);
+            disk = after;
+        }
+        let answers = answers.into_inner().unwrap();
+        let most = answers.values().map(Vec::len).max().unwrap();
+        assert!(answers.len() > 20 && most > 100, "{} {most}", answers.len());
+    }
+}
+
 /// A sync that fails: the rows may be in the log and come back with the next start, so nothing above them is complete.
 #[test]
 fn what_a_failed_sync_leaves_behind_is_below_no_promise() {
