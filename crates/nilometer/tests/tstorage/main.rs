@@ -147,6 +147,34 @@ fn the_guide_s_client_and_influxql_read_the_same_record() {
     assert!(rows.contains("[\"2016-01-01T00:00:00Z\","), "{rows}");
 }
 
+/// The suite checks that each answer has as many records as the data set; what it reports is counted here by hand.
+#[test]
+fn the_benchmark_loads_and_asks_through_the_protocol() {
+    let program = Program::start();
+    let bench = |more: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_nilometer"))
+            .args(["bench", "tstorage", "--address", &program.tstorage])
+            .args(["--hosts", "7", "--duration", "1d", "--put-records", "500"])
+            .args(["--queries", "5", "--json"])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let loaded = bench(&[]);
+    assert_ok(&loaded);
+    let figures: serde_json::Value = serde_json::from_slice(&loaded.stdout).unwrap();
+    assert_eq!(figures["load"]["records"], 7 * 288);
+    let rows: Vec<_> = (0..3).map(|at| &figures["queries"][at]["rows"]).collect();
+    assert_eq!(rows, [144, 144, 7 * 144]);
+    let counted = program.ask("SELECT count(acq) FROM records");
+    assert!(counted.contains(",2016]"), "{counted}");
+    // It is there already; once more would be twice as many.
+    assert_ok(&bench(&["--loaded"]));
+    let twice = bench(&[]);
+    let text = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert!(text.contains("load into an empty table"), "{text}");
+}
+
 #[test]
 fn a_server_that_would_let_everybody_in_does_not_start() {
     let data = tempfile::tempdir().unwrap();
