@@ -110,7 +110,8 @@ pub(crate) fn numbers(
     name: &TableName,
     table: &TableSchema,
 ) -> Vec<PayloadColumn> {
-    let place = (name.database.as_str(), &*schema(snapshot, name));
+    let schema = schema(snapshot, name);
+    let place = (name.database.as_str(), schema.as_str());
     let Some(payload) = payload_schema(snapshot, place, table) else {
         return Vec::new();
     };
