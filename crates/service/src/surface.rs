@@ -81,6 +81,7 @@ impl Service {
 mod tests {
     use crate::access::Principal;
     use std::path::Path;
+    use std::sync::mpsc::{self, Sender};
     use std::time::Duration;
 
     use nilometer_engine::disk::MemoryDisk;
@@ -146,15 +147,16 @@ mod tests {
         Service::new(Arc::new(engine), executor, options, |_| Ok(Vec::new())).unwrap()
     }
 
-    /// Keeps tasks that have ended, as a thread does that has not come to drop them yet.
+    /// Hands over tasks that have ended in place of dropping them: a busy thread comes to that late.
     #[derive(Debug)]
-    struct Lingering(Arc<dyn Executor>);
+    struct Lingering(Arc<dyn Executor>, Sender<BoxFuture<'static, ()>>);
 
     impl Executor for Lingering {
         fn spawn(&self, mut task: BoxFuture<'static, ()>) {
+            let ended = self.1.clone();
             self.0.spawn(Box::pin(async move {
                 (&mut task).await;
-                std::mem::forget(task);
+                let _ = ended.send(task);
             }));
         }
 
@@ -187,12 +189,14 @@ mod tests {
     /// had ended while it still held the store.
     #[tokio::test]
     async fn what_was_served_holds_the_store_no_more_when_serving_ends() {
-        let service = service_on(Arc::new(Lingering(Threads::of_caller())));
+        let (ended, tasks) = mpsc::channel();
+        let service = service_on(Arc::new(Lingering(Threads::of_caller(), ended)));
         let engine = Arc::downgrade(service.engine());
         let stop = std::future::ready(());
         let surfaces: Vec<Box<dyn Surface>> = vec![Box::new(LastWord(Ok(())))];
         service.serve(surfaces, stop).await.unwrap();
         assert!(engine.upgrade().is_none());
+        assert_eq!(tasks.iter().count(), 1, "the one that looks at the clock");
     }
 
     #[tokio::test]
