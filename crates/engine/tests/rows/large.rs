@@ -154,13 +154,19 @@ const LARGEST: [usize; 4] = [(16 << 20) - 1, 16 << 20, (16 << 20) + 1, 32 << 20]
 
 /// Bytes that nothing makes small in one row, and that are nearly nothing in the next.
 fn largest(row: usize, bytes: usize) -> Vec<u8> {
-    let noise = |at: usize| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[5];
+    let mut state = row as u64 + 1;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[4]
+    };
     (0..bytes)
         .map(|at| {
             if row % 2 == 0 {
-                noise(at + row)
+                noise()
             } else {
-                b'a' + noise(at / 4096) % 26
+                (at / 4096).to_le_bytes()[0]
             }
         })
         .collect()
