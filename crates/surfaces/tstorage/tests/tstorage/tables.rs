@@ -264,7 +264,7 @@ fn numbers_of_payloads_are_columns_and_payloads_stay_as_they_are() {
     set_payload(&server, "usage_user int4be, skip 32, usage_guest int4be");
     let payload = |n: i32| {
         (0..10)
-            .flat_map(|at: i32| (n * 100 - at).to_be_bytes())
+            .flat_map(|at: i32| (n * 100 - at).swap_bytes().to_le_bytes())
             .collect::<Vec<u8>>()
     };
     let mut records = vec![before];
