@@ -70,6 +70,12 @@ postgres() {
     return "$failed"
 }
 
+# A client of TStorage's protocol, written from its description.
+tstorage() {
+    cargo build --release --locked "${rest[@]}" --bin nilometer || return 1
+    python3 scripts/tstorage/clients.py
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0
@@ -107,6 +113,7 @@ part ledger ledger
 part influxdb influxdb
 part clients clients
 part postgres postgres
+part tstorage tstorage
 part dependencies dependencies
 
 printf '\n'

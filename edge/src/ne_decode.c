@@ -392,7 +392,7 @@ static ne_status decode_texts(ne_reader *in, const uint8_t *page, uint8_t encodi
         }
         out[row] = room[out[row]];
         text_bytes += out[row] & 0xffffffff;
-        if (text_bytes > 16u << 20) {
+        if (text_bytes > (n == 1 ? 32u : 16u) << 20) {
             return NE_CORRUPT;
         }
     }

@@ -155,6 +155,42 @@ def counts(name, output):
     return number(r"^# pass (\d+)"), number(r"^# fail (\d+)") + number(r"^# cancelled (\d+)"), number(r"^# skipped (\d+)")
 
 
+def certificate(folder):
+    """Files of a certificate for localhost, which vouches for itself, and of its key."""
+    paths = [os.path.join(folder, name) for name in ["certificate.pem", "key.pem"]]
+    must(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", paths[1], "-out", paths[0]]
+    )
+    return paths
+
+
+def installed_ones(names, classes, caches):
+    """The clients with these names, and how many of them cannot be installed."""
+    clients, failed = {}, 0
+    for name in names.split(","):
+        client = classes[name](caches)
+        try:
+            client.install()
+            clients[name] = client
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print("%s cannot be installed, so its tests FAIL: %s" % (name, error))
+            failed += 1
+    return clients, failed
+
+
+def tried(kind, command, folder, env):
+    """Runs the tests of a client: how many passed, failed and were skipped, and what they said."""
+    try:
+        done = run(command, RUN_S, cwd=folder, env=env)
+        output, status = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as error:
+        output, status = "%s\nit did not end within %d s" % (error.stdout, RUN_S), 1
+    good, bad, left_out = counts(kind, output)
+    # What cannot even start has no test that failed.
+    return good, max(bad, int(status != 0 or good == 0)), left_out, output
+
+
 def first_administrator(url):
     statement = "CREATE USER %s WITH PASSWORD '%s' WITH ALL PRIVILEGES" % (USER, PASSWORD.replace("'", "\\'"))
     body = urllib.parse.urlencode({"q": statement}).encode()
@@ -178,17 +214,8 @@ def main():
     parser.add_argument("--only", default=",".join(CLIENTS))
     parser.add_argument("--reference", action="store_true", help="test the tests: run them against InfluxDB 1.6.7")
     arguments = parser.parse_args()
-    passed = failed = skipped = 0
-    caches = os.path.join(servers.target_dir(), "clients")
-    clients = {}
-    for name in arguments.only.split(","):
-        clients[name] = CLIENTS[name](caches)
-        try:
-            clients[name].install()
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            print("%s cannot be installed, so its tests FAIL: %s" % (name, error))
-            failed += 1
-            del clients[name]
+    passed = skipped = 0
+    clients, failed = installed_ones(arguments.only, CLIENTS, os.path.join(servers.target_dir(), "clients"))
     for has_auth in [False, True]:
         with start(arguments, has_auth) as server:
             if has_auth:
@@ -196,14 +223,7 @@ def main():
             for name, client in clients.items():
                 command, folder, env = client.command(arguments.reference)
                 who = {"CLIENT_USER": USER, "CLIENT_PASSWORD": PASSWORD} if has_auth else {"CLIENT_USER": "", "CLIENT_PASSWORD": ""}
-                try:
-                    done = run(command, RUN_S, cwd=folder, env={**os.environ, "CLIENT_URL": server.url, **who, **env})
-                    output, status = done.stdout, done.returncode
-                except subprocess.TimeoutExpired as error:
-                    output, status = "%s\nit did not end within %d s" % (error.stdout, RUN_S), 1
-                good, bad, left_out = counts(name, output)
-                # What cannot even start has no test that failed.
-                bad = max(bad, int(status != 0 or good == 0))
+                good, bad, left_out, output = tried(name, command, folder, {**os.environ, "CLIENT_URL": server.url, **who, **env})
                 print("%s, authentication %s: %d passed, %d failed, %d for the other run" % (name, "on" if has_auth else "off", good, bad, left_out))
                 if bad:
                     print(output[-20000:])

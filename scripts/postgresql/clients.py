@@ -14,7 +14,6 @@ is what clients see there.
 import argparse
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -106,12 +105,7 @@ class TlsNilometer(Nilometer):
     """The same with a certificate for localhost that was made for it."""
 
     def __init__(self, path, folder):
-        self.certificate = os.path.join(folder, "certificate.pem")
-        key = os.path.join(folder, "key.pem")
-        shared.must(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", self.certificate]
-        )
+        self.certificate, key = shared.certificate(folder)
         super().__init__(path, ["--tls-cert", self.certificate, "--tls-key", key])
 
     def answers(self):
@@ -134,17 +128,8 @@ def main():
     parser.add_argument("--only", default=",".join(CLIENTS))
     parser.add_argument("--reference", action="store_true", help="test the tests: run them against PostgreSQL")
     arguments = parser.parse_args()
-    passed = failed = 0
-    caches = os.path.join(servers.target_dir(), "clients-postgresql")
-    clients = {}
-    for name in arguments.only.split(","):
-        clients[name] = CLIENTS[name](caches)
-        try:
-            clients[name].install()
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            print("%s cannot be installed, so its tests FAIL: %s" % (name, error))
-            failed += 1
-            del clients[name]
+    passed = 0
+    clients, failed = shared.installed_ones(arguments.only, CLIENTS, os.path.join(servers.target_dir(), "clients-postgresql"))
 
     def run(environment, words, special=False):
         nonlocal passed, failed
@@ -152,14 +137,9 @@ def main():
             if (name in SPECIAL) != special:
                 continue
             command, folder, more = client.command(arguments.reference)
-            try:
-                done = shared.run(command, shared.RUN_S, cwd=folder, env={**environment, **more})
-                output, status = done.stdout, done.returncode
-            except subprocess.TimeoutExpired as error:
-                output, status = "%s\nit did not end within %d s" % (error.stdout, shared.RUN_S), 1
-            good, bad, left_out = shared.counts("shell" if name in SPECIAL else name, output)
-            # What cannot even start has no test that failed; only the reference leaves a test out.
-            bad = max(bad, int(status != 0 or good == 0), 0 if arguments.reference else left_out)
+            good, bad, left_out, output = shared.tried("shell" if name in SPECIAL else name, command, folder, {**environment, **more})
+            # Only the reference leaves a test out.
+            bad = max(bad, 0 if arguments.reference else left_out)
             print("%s, %s: %d passed, %d failed" % (name, words, good, bad))
             if bad:
                 print(output[-20000:])

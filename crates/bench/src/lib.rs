@@ -1,8 +1,8 @@
 //! The benchmark: workloads, the loader, the queries and the reports.
 //!
 //! Does: make the data sets of the Time Series Benchmark Suite at any scale ([`workload`], [`generate`]), send them to a
-//! database over HTTP and time it ([`load`]), ask the suite's questions and time those ([`queries`]), and write down what
-//! was measured on which machine ([`report`]).
+//! database over HTTP and time it ([`load`]), ask the suite's questions and time those ([`queries`]), run TStorage's benchmark
+//! over its own protocol ([`tstorage`](mod@tstorage)), and write down what was measured on which machine ([`report`]).
 //!
 //! Does not: link the engine. Every database, Nilometer included, is spoken to as a client would, so that no figure here
 //! leaves out a cost that users pay. It prints nothing either; the binary does that.
@@ -40,6 +40,7 @@ pub mod load;
 pub mod queries;
 pub mod report;
 mod source;
+pub mod tstorage;
 pub mod workload;
 
 pub use error::{Error, Result};

@@ -1,6 +1,6 @@
 //! What can go wrong between values and bytes, and what to do about it.
 
-use crate::{BLOCK_ROWS_MAX, PAGES_MAX, TEXT_BYTES_MAX};
+use crate::{BLOCK_ROWS_MAX, PAGES_MAX, TEXT_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// Why a column could not be encoded or a page not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +51,9 @@ pub enum Error {
         /// The number of pages asked for.
         pages: usize,
     },
-    /// A page holds at most [`TEXT_BYTES_MAX`] bytes of text.
+    /// A page holds at most [`TEXT_BYTES_MAX`] bytes of text, and one with a single value at most [`VALUE_BYTES_MAX`].
     #[error(
-        "a page of {bytes} bytes of text; write at most {TEXT_BYTES_MAX}, or fewer rows to a page"
+        "a page of {bytes} bytes of text; write at most {TEXT_BYTES_MAX} to a page of several values, and at most {VALUE_BYTES_MAX} to one with a single value"
     )]
     LimitTextBytes {
         /// The number of bytes asked for.

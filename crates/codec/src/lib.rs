@@ -55,8 +55,20 @@ pub use shared::{SHARED_HEADER_BYTES_MAX, SharedHeader};
 /// Most rows one page may hold. Positions fit ten bits, and a decoded column of integers fits an L1 cache.
 pub const BLOCK_ROWS_MAX: usize = 1024;
 
-/// Most bytes of text one decoded page may hold, however small its compressed form is.
+/// Most bytes of text one decoded page of several values may hold, however small its compressed form is.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// The same of a page with one value, which cannot be cut. Stores take no larger ones.
+pub const VALUE_BYTES_MAX: usize = 32 << 20;
+
+/// Most bytes of text that a page with so many values may hold.
+pub(crate) const fn text_bytes_max(values: usize) -> usize {
+    if values == 1 {
+        VALUE_BYTES_MAX
+    } else {
+        TEXT_BYTES_MAX
+    }
+}
 
 /// Most pages whose statistics are packed together: more than any group of blocks has, few enough to bound what a
 /// decoder allocates.

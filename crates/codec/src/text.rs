@@ -6,7 +6,7 @@ mod zstd;
 
 use crate::column::is_set;
 use crate::encoding::Encoding;
-use crate::{BLOCK_ROWS_MAX, ColumnBuf, Error, PhysicalType, TEXT_BYTES_MAX};
+use crate::{BLOCK_ROWS_MAX, ColumnBuf, Error, PhysicalType, text_bytes_max};
 
 /// Bodies with less text than this are not worth the header of a zstd frame.
 const COMPRESSIBLE_BYTES_MIN: usize = 128;
@@ -49,7 +49,7 @@ impl<'a> Rows<'a> {
             rows.ranges[rows.n] = (*start, *end);
             rows.n += 1;
         }
-        if total > TEXT_BYTES_MAX {
+        if total > text_bytes_max(rows.n) {
             return Err(Error::LimitTextBytes { bytes: total });
         }
         Ok(rows)
@@ -115,7 +115,7 @@ pub(crate) fn decode(
         Encoding::Plain => plain::decode(input, is_utf8, i64s, offsets, bytes),
         Encoding::Dictionary => dictionary::decode(input, is_utf8, i64s, offsets, bytes),
         Encoding::PlainZstd | Encoding::DictionaryZstd => {
-            zstd::inflate_body(input, inflated)?;
+            zstd::inflate_body(input, n, inflated)?;
             let mut body = inflated.as_slice();
             match encoding {
                 Encoding::PlainZstd => plain::decode(&mut body, is_utf8, i64s, offsets, bytes)?,

@@ -7,8 +7,9 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, ValuesRef,
-    decode_i64s, decode_page, encode_i64s, encode_page, encode_page_of, page_header, varint,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX,
+    VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, encode_i64s, encode_page, encode_page_of,
+    page_header, varint,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -626,9 +627,9 @@ fn impossible_columns_are_refused_and_leave_the_output_alone() {
     type Case<'a> = (ValuesRef<'a>, Option<&'a [u8]>, &'a dyn Fn(&Error) -> bool);
     let empty = ValuesRef::I64(&[]);
     let long = [0; BLOCK_ROWS_MAX + 1];
-    let bytes = vec![b'x'; TEXT_BYTES_MAX + 1];
+    let bytes = vec![b'x'; VALUE_BYTES_MAX + 1];
     let invalid = |error: &Error| matches!(error, Error::InvalidColumn { .. });
-    let cases: [Case<'_>; 8] = [
+    let cases: [Case<'_>; 9] = [
         (empty, None, &|error| *error == Error::LimitRows { rows: 0 }),
         (ValuesRef::I64(&long), None, &|error| {
             *error == Error::LimitRows { rows: 1025 }
@@ -675,6 +676,20 @@ fn impossible_columns_are_refused_and_leave_the_output_alone() {
             &|error| {
                 *error
                     == Error::LimitTextBytes {
+                        bytes: VALUE_BYTES_MAX + 1,
+                    }
+            },
+        ),
+        (
+            // Only a value that stands alone may have more.
+            ValuesRef::Bytes {
+                offsets: &[0, 0, TEXT_BYTES_MAX as u32 + 1],
+                bytes: &bytes,
+            },
+            None,
+            &|error| {
+                *error
+                    == Error::LimitTextBytes {
                         bytes: TEXT_BYTES_MAX + 1,
                     }
             },
@@ -702,4 +717,30 @@ fn the_largest_text_page_round_trips() {
         validity: None,
     });
     assert!(out.text() == (offsets.as_slice(), bytes.as_slice()));
+}
+
+/// A value of more than 16 MiB was refused, though the store lets values have 32. It stands alone among nulls, too.
+#[test]
+fn the_largest_value_round_trips_as_the_only_one_of_its_page() {
+    let noise = |index: usize| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8;
+    for bytes in [
+        (0..VALUE_BYTES_MAX).map(noise).collect::<Vec<u8>>(),
+        vec![b'x'; VALUE_BYTES_MAX],
+        vec![b'x'; TEXT_BYTES_MAX + 1],
+    ] {
+        let end = bytes.len() as u32;
+        for (offsets, validity) in [
+            (vec![0, end], None),
+            (vec![0, 0, end, end], Some([0b010_u8].as_slice())),
+        ] {
+            let out = round_trip(ColumnRef {
+                values: ValuesRef::Bytes {
+                    offsets: &offsets,
+                    bytes: &bytes,
+                },
+                validity,
+            });
+            assert!(out.text() == (offsets.as_slice(), bytes.as_slice()));
+        }
+    }
 }

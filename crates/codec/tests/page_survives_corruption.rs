@@ -7,8 +7,8 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, ValuesRef,
-    decode_i64s, decode_page, encode_page, encode_page_of, page_header,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX,
+    VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, encode_page, encode_page_of, page_header,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -184,7 +184,15 @@ fn decode(bytes: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
         rows,
         "one slot a row, of one type"
     );
-    assert!(rows <= BLOCK_ROWS_MAX && out.text().1.len() <= TEXT_BYTES_MAX);
+    let present = (0..rows)
+        .filter(|row| out.as_column().is_present(*row))
+        .count();
+    let text_max = if present == 1 {
+        VALUE_BYTES_MAX
+    } else {
+        TEXT_BYTES_MAX
+    };
+    assert!(rows <= BLOCK_ROWS_MAX && out.text().1.len() <= text_max);
     // Encoding checks all that holds of a column: offsets, UTF-8, lengths.
     if rows > 0 {
         let mut again = Vec::new();
@@ -431,6 +439,35 @@ fn lengths_beyond_the_limit_are_refused_before_they_are_believed() {
         decode_page(&negative, &mut ColumnBuf::default()),
         Err(Error::Corrupt { .. })
     ));
+}
+
+/// A value alone may have 32 MiB, values together 16.
+#[test]
+fn one_value_may_be_longer_than_several_and_has_a_limit_too() {
+    let decoded = |page: &[u8]| decode_page(page, &mut ColumnBuf::default());
+    // PLAIN, one row of 32 MiB + 1, and of 32 MiB that are not there.
+    let long = [16, 5, 1, 0, 0, 0x82, 0x80, 0x80, 0x20];
+    let bytes = VALUE_BYTES_MAX + 1;
+    assert_eq!(decoded(&long), Err(Error::LimitTextBytes { bytes }));
+    let absent = [16, 5, 1, 0, 0, 0x80, 0x80, 0x80, 0x20, b'x'];
+    assert_eq!(decoded(&absent), Err(Error::Truncated));
+    // Two rows of 8 MiB + 1, and two of three rows, the third one null.
+    let bytes = TEXT_BYTES_MAX + 2;
+    let body = [0, 0x82, 0x80, 0x80, 0x08];
+    for header in [&[16, 5, 2, 0][..], &[16, 0x85, 3, 0, 0b011]] {
+        let page = [header, &body].concat();
+        assert_eq!(decoded(&page), Err(Error::LimitTextBytes { bytes }));
+    }
+    // DICTIONARY, one entry of 16 MiB + 1, once and twice.
+    let entry = |rows: u8| {
+        let mut page = vec![17, 5, rows, 0, 1, 0, 0x82, 0x80, 0x80, 0x10];
+        page.extend(vec![b'x'; TEXT_BYTES_MAX + 1]);
+        page.extend([0, 0]);
+        page
+    };
+    assert_eq!(decoded(&entry(1)), Ok(()));
+    let bytes = TEXT_BYTES_MAX + 1;
+    assert_eq!(decoded(&entry(2)), Err(Error::LimitTextBytes { bytes }));
 }
 
 #[test]

@@ -102,6 +102,28 @@ impl Access {
         self.asks
     }
 
+    /// The user of this name, for who has no means to show a password: a protocol without a login, whose clients are all one
+    /// user. `None` = whoever comes where nobody is asked, and nobody where everybody is.
+    pub fn standing_for(&self, user: Option<&str>) -> Result<Principal, Error> {
+        let Some(user) = user else {
+            return Ok(if self.asks {
+                Principal::nobody()
+            } else {
+                Principal::anyone()
+            });
+        };
+        if !users_of(&self.engine.snapshot())
+            .iter()
+            .any(|known| known.name == user)
+        {
+            return Err(Error::UnknownUser {
+                name: user.to_owned(),
+                nearest: None,
+            });
+        }
+        Ok(Principal::of_user(&self.engine, user))
+    }
+
     /// Whether nobody gets in without being known; a store without an administrator is open to whoever comes first.
     pub fn is_guarded(&self) -> bool {
         self.token.is_some() || (self.asks && self.has_admin())

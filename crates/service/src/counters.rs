@@ -58,6 +58,12 @@ pub struct Counters {
     pub datagrams: Counter,
     /// Lines of datagrams that were lost: no room in the queue, or the write failed.
     pub datagram_lines_lost: Counter,
+    /// Records of TStorage's clients that were stored.
+    pub records_written: Counter,
+    /// Records of TStorage's clients that no request could reach, and that were therefore not stored.
+    pub records_unreachable: Counter,
+    /// Records answered to TStorage's clients.
+    pub records_read: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.

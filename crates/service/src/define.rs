@@ -11,6 +11,7 @@
 mod change;
 mod error;
 mod lookup;
+mod payload;
 mod policies;
 mod run;
 mod views;
@@ -22,6 +23,7 @@ pub use lookup::{
     find_schema, find_table, is_reserved, relations, unknown_column, unknown_database,
     unknown_table,
 };
+pub use payload::{PayloadColumn, PayloadNumber, PayloadSchema, payload_schema};
 pub use policies::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,
     write_window,

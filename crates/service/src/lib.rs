@@ -58,6 +58,8 @@ pub use service::Service;
 pub use surface::Surface;
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
+pub use write::acquisition::{Acquisitions, Stamps};
 pub use write::copy::CopyTarget;
+pub use write::made::NewTable;
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -22,6 +22,7 @@ use crate::limits::body_memory::BodyMemory;
 use crate::limits::statements::Statements;
 use crate::options::ServiceOptions;
 use crate::sabotage::Sabotage;
+use crate::write::acquisition::Acquisitions;
 use crate::write::sessions::Sessions;
 
 /// An open store with everything that surfaces share.
@@ -35,6 +36,7 @@ pub struct Service {
     query_admission: QueryAdmission,
     writes: Arc<Semaphore>,
     sessions: Sessions,
+    acquisitions: Arc<Acquisitions>,
     body_memory: BodyMemory,
     counters: Counters,
     /// Held by whoever runs what is due.
@@ -72,6 +74,7 @@ impl Service {
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
+            acquisitions: Acquisitions::new(Arc::clone(&engine)),
             body_memory: BodyMemory::new(bodies_bytes_max),
             counters: Counters::default(),
             scheduler: tokio::sync::Mutex::default(),
@@ -94,6 +97,10 @@ impl Service {
     pub fn close(&self) -> Result<(), Error> {
         self.stop_maintenance();
         self.sessions.clear();
+        if let Err(error) = self.acquisitions.close() {
+            // The next start goes on from the bound that is kept, which is a little later.
+            tracing::warn!(%error, "the last acquisition time could not be kept");
+        }
         Ok(self.engine.close()?)
     }
 
@@ -136,6 +143,11 @@ impl Service {
     /// The ingest sessions that wait for the next write.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// When the store takes records.
+    pub fn acquisitions(&self) -> &Arc<Acquisitions> {
+        &self.acquisitions
     }
 
     /// The memory that bodies of requests share.

@@ -81,13 +81,16 @@ impl Service {
 mod tests {
     use crate::access::Principal;
     use std::path::Path;
+    use std::sync::mpsc::{self, Sender};
+    use std::time::Duration;
 
     use nilometer_engine::disk::MemoryDisk;
     use nilometer_engine::{Engine, Options, SystemClock};
     use tokio::sync::oneshot;
+    use tokio::time::Instant;
 
     use super::*;
-    use crate::executor::Threads;
+    use crate::executor::{Executor, Threads};
     use crate::options::ServiceOptions;
     use crate::write::LineTarget;
     use crate::write::sessions::Scope;
@@ -134,10 +137,66 @@ mod tests {
     }
 
     fn service() -> Arc<Service> {
+        service_on(Threads::of_caller())
+    }
+
+    fn service_on(executor: Arc<dyn Executor>) -> Arc<Service> {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
-        let (options, executor) = (ServiceOptions::default(), Threads::of_caller());
+        let options = ServiceOptions::default();
         Service::new(Arc::new(engine), executor, options, |_| Ok(Vec::new())).unwrap()
+    }
+
+    /// Hands over tasks that have ended in place of dropping them: a busy thread comes to that late.
+    #[derive(Debug)]
+    struct Lingering(Arc<dyn Executor>, Sender<BoxFuture<'static, ()>>);
+
+    impl Executor for Lingering {
+        fn spawn(&self, mut task: BoxFuture<'static, ()>) {
+            let ended = self.1.clone();
+            self.0.spawn(Box::pin(async move {
+                (&mut task).await;
+                let _ = ended.send(task);
+            }));
+        }
+
+        fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+            self.0.spawn_blocking(work);
+        }
+
+        fn threads(&self, wanted: usize) -> usize {
+            self.0.threads(wanted)
+        }
+
+        fn run_together(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+            self.0.run_together(count, work);
+        }
+
+        fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+            self.0.sleep(time)
+        }
+
+        fn now(&self) -> Instant {
+            self.0.now()
+        }
+
+        fn stop(&self) {
+            self.0.stop();
+        }
+    }
+
+    /// On a busy machine a store that had just been closed was still locked, seldom: the task that looks at the clock said that it
+    /// had ended while it still held the store.
+    #[tokio::test]
+    async fn what_was_served_holds_the_store_no_more_when_serving_ends() {
+        let (ended, tasks) = mpsc::channel();
+        let service = service_on(Arc::new(Lingering(Threads::of_caller(), ended)));
+        let engine = Arc::downgrade(service.engine());
+        let stop = std::future::ready(());
+        let surfaces: Vec<Box<dyn Surface>> = vec![Box::new(LastWord(Ok(())))];
+        service.serve(surfaces, stop).await.unwrap();
+        assert!(engine.upgrade().is_none());
+        assert_eq!(tasks.iter().count(), 1, "the one that looks at the clock");
     }
 
     #[tokio::test]

@@ -3,7 +3,9 @@
 //! Does: give a write its turn, a thread that may wait, its time and a session that knows its series; count it. Does not:
 //! read a body off a connection, or say in a protocol's words what came of it.
 
+pub(crate) mod acquisition;
 pub(crate) mod copy;
+pub(crate) mod made;
 pub(crate) mod sessions;
 
 use std::sync::Arc;

@@ -28,6 +28,7 @@ const HOMES: &[Home] = &[
             "nilometer-native",
             "nilometer-influx",
             "nilometer-postgres",
+            "nilometer-tstorage",
             "nilometer-influxql",
             "nilometer-bench",
             "nilometer-simserver",

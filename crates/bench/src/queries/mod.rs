@@ -25,6 +25,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub use answer::AnswerFormat;
 pub use arrival::{Arrival, run_while_loading};
 pub use run::{QueryOptions, run_queries};
+pub(crate) use timing::Spread;
 pub use timing::{QueryTiming, table};
 
 use crate::calendar::format_rfc3339;

@@ -35,15 +35,15 @@ pub struct QueryTiming {
 
 /// The figures of some times in milliseconds, of which there is at least one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) min: f64,
-    pub(super) median: f64,
-    pub(super) p99: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
-    pub(super) fn of(millis: &mut [f64]) -> Self {
+    pub(crate) fn of(millis: &mut [f64]) -> Self {
         millis.sort_by(f64::total_cmp);
         let at = |place: usize| millis.get(place).copied().unwrap_or(0.0);
         let count = millis.len();

@@ -69,6 +69,35 @@ impl CpuFields {
     }
 }
 
+/// Rows as numbers, with the same values as the text.
+impl Iterator for CpuPoints {
+    type Item = (i32, i64, [u8; METRICS.len()]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.epochs_left == 0 {
+            return None;
+        }
+        let host = self.next_host;
+        let processor = self.hosts.get_mut(host)?;
+        let mut percents = [0; METRICS.len()];
+        for (percent, walk) in percents.iter_mut().zip(&mut processor.walks) {
+            *percent = u8::try_from(walk.percent()).unwrap_or(u8::MAX);
+            walk.advance(&mut processor.random);
+        }
+        let row = (
+            i32::try_from(host).unwrap_or(i32::MAX),
+            self.time_ns,
+            percents,
+        );
+        self.rows += 1;
+        self.next_host += 1;
+        if self.next_host == self.hosts.len() {
+            self.next_epoch();
+        }
+        Some(row)
+    }
+}
+
 /// The points of a cpu-only data set, from the first to the last.
 #[derive(Debug)]
 pub(super) struct CpuPoints {

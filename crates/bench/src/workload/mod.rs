@@ -182,6 +182,17 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// Host, time and percents of each row of cpu-only, in the order of time and host.
+    pub(crate) fn cpu_rows(&self) -> Result<impl Iterator<Item = (i32, i64, [u8; 10])> + use<>> {
+        if self.workload != Workload::CpuOnly {
+            let what = "records of TStorage are made of the workload cpu-only alone".to_owned();
+            return Err(Error::Spec { what });
+        }
+        cpu_only::CpuPoints::new(self)
+    }
+}
+
 /// A data set under way: hands out its points in the order of time, table, host; iot's in the order in which they arrive.
 #[derive(Debug)]
 pub struct Points(PointsOf);

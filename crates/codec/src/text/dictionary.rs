@@ -6,7 +6,7 @@ use super::plain::{Lengths, decode_offsets};
 use super::{Rows, check_utf8};
 use crate::integer::{self, Plan};
 use crate::read::take;
-use crate::{BLOCK_ROWS_MAX, Error, PageSet, TEXT_BYTES_MAX, varint};
+use crate::{BLOCK_ROWS_MAX, Error, PageSet, text_bytes_max, varint};
 
 /// Slots of the hash table that finds repeated values: at most half full.
 const SLOTS: usize = 2 * BLOCK_ROWS_MAX;
@@ -104,7 +104,8 @@ pub(super) fn decode(
         ));
     }
     // The offsets of the entries stand where those of the rows will.
-    decode_offsets(input, &mut codes[..entries], offsets)?;
+    let bytes_max = text_bytes_max(codes.len());
+    decode_offsets(input, &mut codes[..entries], bytes_max, offsets)?;
     let mut borders = [0; BLOCK_ROWS_MAX + 1];
     borders[..=entries].copy_from_slice(offsets);
     offsets.truncate(1);
@@ -119,7 +120,7 @@ pub(super) fn decode(
         let code = code.ok_or(Error::corrupt("a code is not in the dictionary"))?;
         bytes.extend_from_slice(&entry_bytes[borders[code] as usize..borders[code + 1] as usize]);
         // A small page can name a long entry a thousand times.
-        if bytes.len() > TEXT_BYTES_MAX {
+        if bytes.len() > bytes_max {
             return Err(Error::LimitTextBytes { bytes: bytes.len() });
         }
         offsets.push(bytes.len() as u32);

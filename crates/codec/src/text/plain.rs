@@ -5,7 +5,7 @@
 use super::check_utf8;
 use crate::integer::{self, Plan};
 use crate::read::take;
-use crate::{BLOCK_ROWS_MAX, Error, PageSet, TEXT_BYTES_MAX};
+use crate::{BLOCK_ROWS_MAX, Error, PageSet, text_bytes_max};
 
 /// The lengths of 1 to [`BLOCK_ROWS_MAX`] values, planned.
 pub(super) struct Lengths {
@@ -55,7 +55,8 @@ pub(super) fn decode(
     offsets: &mut Vec<u32>,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Error> {
-    decode_offsets(input, lengths, offsets)?;
+    let bytes_max = text_bytes_max(lengths.len());
+    decode_offsets(input, lengths, bytes_max, offsets)?;
     let total = offsets.last().map_or(0, |end| *end as usize);
     bytes.extend_from_slice(take(input, total)?);
     if is_utf8 {
@@ -66,9 +67,11 @@ pub(super) fn decode(
 }
 
 /// Takes as many lengths as `lengths` has slots and appends the end of each value to `offsets`, which ends with the start.
+/// All of them together have at most `bytes_max` bytes.
 pub(super) fn decode_offsets(
     input: &mut &[u8],
     lengths: &mut [i64],
+    bytes_max: usize,
     offsets: &mut Vec<u32>,
 ) -> Result<(), Error> {
     integer::decode_chunk(input, lengths)?;
@@ -77,8 +80,8 @@ pub(super) fn decode_offsets(
         let length =
             usize::try_from(*length).map_err(|_| Error::corrupt("a text of negative length"))?;
         // Each length is at most the limit, so the sum of a page of them cannot overflow.
-        end += length.min(TEXT_BYTES_MAX + 1);
-        if end > TEXT_BYTES_MAX {
+        end += length.min(bytes_max + 1);
+        if end > bytes_max {
             return Err(Error::LimitTextBytes { bytes: end });
         }
         offsets.push(end as u32);

@@ -42,9 +42,9 @@ mod contexts {
     }
 }
 
-/// Largest inflated body: the text, and two chunks of integers.
+/// Room in an inflated body for two chunks of integers beside the text.
 #[cfg(feature = "zstd")]
-const INFLATED_BYTES_MAX: usize = crate::TEXT_BYTES_MAX + 4 * 8 * crate::BLOCK_ROWS_MAX;
+const INTEGERS_BYTES_MAX: usize = 4 * 8 * crate::BLOCK_ROWS_MAX;
 
 /// Replaces everything from `start` by its compressed form if that is smaller, and answers whether it did.
 #[cfg(feature = "zstd")]
@@ -64,13 +64,17 @@ pub(super) fn compress_body(start: usize, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Replaces `inflated` by the body.
+/// Replaces `inflated` by the body, which has so many values.
 #[cfg(feature = "zstd")]
-pub(super) fn inflate_body(input: &mut &[u8], inflated: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn inflate_body(
+    input: &mut &[u8],
+    values: usize,
+    inflated: &mut Vec<u8>,
+) -> Result<(), Error> {
     use crate::{read, varint};
 
     let declared = usize::try_from(varint::get_u64(input)?).unwrap_or(usize::MAX);
-    if declared > INFLATED_BYTES_MAX {
+    if declared > crate::text_bytes_max(values) + INTEGERS_BYTES_MAX {
         return Err(Error::LimitTextBytes { bytes: declared });
     }
     let frame_bytes = usize::try_from(varint::get_u64(input)?).unwrap_or(usize::MAX);
@@ -94,6 +98,10 @@ pub(super) fn compress_body(_start: usize, _out: &mut Vec<u8>) -> bool {
 
 /// Refuses: this build cannot inflate.
 #[cfg(not(feature = "zstd"))]
-pub(super) fn inflate_body(_input: &mut &[u8], _inflated: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn inflate_body(
+    _input: &mut &[u8],
+    _values: usize,
+    _inflated: &mut Vec<u8>,
+) -> Result<(), Error> {
     Err(Error::UnsupportedZstd)
 }

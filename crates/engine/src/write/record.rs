@@ -22,7 +22,8 @@ const KEY: u8 = 3;
 /// Rows of one page inside a batch record.
 const PAGE_ROWS: usize = nilometer_codec::BLOCK_ROWS_MAX;
 
-/// Text of one page inside a batch record; a page cannot hold more than 16 MiB, and one value has a mebibyte at most.
+/// Text of one page inside a batch record, unless a single value has more: that has a page to itself. Far below the 16 MiB that
+/// a page of several values may hold.
 const PAGE_TEXT_BYTES: u32 = 4 << 20;
 
 /// Most rows that a record may claim before its bytes are looked at; far above what a batch may hold.

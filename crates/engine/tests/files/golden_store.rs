@@ -11,9 +11,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
+
 use crate::copy::copy;
 use crate::rich::{self, assert_same};
-use crate::support::{Answer, everything};
+use crate::support::{Answer, everything, shown};
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
@@ -51,7 +53,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/11-cold-partitions")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/12-largest-values")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -97,6 +99,36 @@ fn archive(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
     Answer::from([("d.public.archive".to_owned(), rows)])
 }
 
+/// A value that a page of several values could not hold; the log has it.
+fn largest(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
+    let options = Options {
+        value_bytes_max: 32 << 20,
+        memory_bytes_max: 1 << 30,
+        ..rich::options()
+    };
+    let engine = rich::open(disk, dir, options);
+    let columns = [NewColumn {
+        name: "report",
+        kind: ColumnKind::Field(PhysicalType::Text),
+    }];
+    let settings = TableSettings::default();
+    let made = engine.create_table("d", "public", "reports", &columns, settings);
+    assert!(made.unwrap());
+    let report = "0123456789abcdef".repeat((20 << 20) / 16);
+    let arrays: [(&str, ArrayRef); 2] = [
+        ("time", Arc::new(Int64Array::from(vec![7]))),
+        ("report", Arc::new(StringArray::from(vec![report.as_str()]))),
+    ];
+    let rows = RecordBatch::try_from_iter(arrays).unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let target = nilometer_engine::ingest::Target::table("reports");
+    let replace = nilometer_engine::ingest::OnConflict::Replace;
+    session.write_arrow(target, &rows, replace).unwrap();
+    let row = [("time", "7".to_owned()), ("report", shown(&report))];
+    let row = row.map(|(name, value)| (name.to_owned(), value));
+    Answer::from([("d.public.reports".to_owned(), vec![BTreeMap::from(row)])])
+}
+
 fn make(folder: &Path) {
     let dir = folder.join("data");
     if dir.exists() {
@@ -123,6 +155,8 @@ fn make(folder: &Path) {
         let report = session.write_lines(lines.as_bytes(), Precision::Nanosecond);
         assert_eq!(report.unwrap().rejected, []);
     }
+    drop(engine);
+    expected.extend(largest(&disk, &dir));
     let by_hand: Answer = serde_json::from_str(WRITTEN).unwrap();
     expected.extend(by_hand);
     let json = serde_json::to_string(&expected).unwrap();
@@ -176,7 +210,6 @@ fn declared() -> Declarations {
 
 /// A table and a relation with everything that can be declared: one in a definition file, one in the log.
 fn declare(engine: &Arc<Engine>) {
-    use arrow_array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
     let columns = [
         ("cid", ColumnKind::Tag),
         ("price", ColumnKind::Field(PhysicalType::I64)),

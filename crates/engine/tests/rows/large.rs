@@ -148,3 +148,102 @@ fn a_value_beyond_its_limit_names_the_setting() {
     );
     assert_eq!(read(&engine, i64::MIN..=i64::MAX), []);
 }
+
+/// Sizes around what a page of several values holds, and the largest.
+const LARGEST: [usize; 4] = [(16 << 20) - 1, 16 << 20, (16 << 20) + 1, 32 << 20];
+
+/// Bytes that nothing makes small in one row, and that are nearly nothing in the next.
+fn largest(row: usize, bytes: usize) -> Vec<u8> {
+    let mut state = row as u64 + 1;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[4]
+    };
+    (0..bytes)
+        .map(|at| {
+            if row % 2 == 0 {
+                noise()
+            } else {
+                (at / 4096).to_le_bytes()[0]
+            }
+        })
+        .collect()
+}
+
+/// A value between 16 and 32 MiB was refused as damage to the store, because a page of the log could not hold it. It has to
+/// be there from the log, from a file, from a compacted one, and with its neighbours in one batch.
+#[test]
+fn values_of_up_to_32_mib_are_there_wherever_they_stand() {
+    let disk = MemoryDisk::new();
+    let mut engine = open(&disk, u64::MAX);
+    typed::make_table(&engine, Duplicates::Unique);
+    let values: Vec<Vec<u8>> = (0..)
+        .zip(LARGEST)
+        .map(|(row, bytes)| largest(row, bytes))
+        .collect();
+    let batch = |rows: std::ops::Range<usize>| {
+        let times: Int64Array = rows.clone().map(|row| Some(row as i64)).collect();
+        let hosts: StringArray = rows.clone().map(|_| Some("a")).collect();
+        let raw: BinaryArray = rows.map(|row| values.get(row % 5)).collect();
+        typed::batch(vec![
+            ("time", Arc::new(times.clone()) as ArrayRef),
+            ("host", Arc::new(hosts)),
+            ("count", Arc::new(times)),
+            ("raw", Arc::new(raw)),
+        ])
+    };
+    let check = |engine: &Arc<Engine>, rows: usize, when: &str| {
+        let found = read(engine, i64::MIN..=i64::MAX);
+        assert_eq!(found.len(), rows, "{when}");
+        for (row, (count, value)) in found.iter().enumerate() {
+            assert_eq!(*count, row as i64, "{when}");
+            assert!(value.as_ref() == values.get(row % 5), "{when}: row {row}");
+        }
+    };
+    // Each by itself, and then all of them, and a null, in one.
+    for row in 0..5 {
+        typed::write(&engine, &batch(row..row + 1), OnConflict::Error).unwrap();
+    }
+    check(&engine, 5, "in memory");
+    drop(engine);
+    engine = open(&disk, 1000);
+    check(&engine, 5, "from the log");
+    engine.flush().unwrap();
+    check(&engine, 5, "from a file");
+    drop(engine);
+    engine = open(&disk, u64::MAX);
+    typed::write(&engine, &batch(5..10), OnConflict::Error).unwrap();
+    check(&engine, 10, "from a file and memory");
+    drop(engine);
+    engine = open(&disk, u64::MAX);
+    check(&engine, 10, "from a file and the log");
+    engine.flush().unwrap();
+    for tier in [Tier::Cold, Tier::Hot] {
+        engine.settle_for(Some(tier)).unwrap();
+        check(&engine, 10, &format!("compacted, {tier}"));
+    }
+    drop(engine);
+    engine = open(&disk, u64::MAX);
+    check(&engine, 10, "compacted and opened again");
+
+    let more = largest(0, (32 << 20) + 1);
+    let raw: BinaryArray = [Some(&more)].into_iter().collect();
+    let time: ArrayRef = Arc::new(Int64Array::from(vec![10]));
+    let columns = vec![
+        ("time", Arc::clone(&time)),
+        ("host", Arc::new(StringArray::from(vec!["a"])) as ArrayRef),
+        ("count", time),
+        ("raw", Arc::new(raw)),
+    ];
+    let refused = typed::write(&engine, &typed::batch(columns), OnConflict::Error);
+    let text = refused.unwrap_err().to_string();
+    assert!(
+        text.contains(
+            "it has 33554433 bytes, and a value may have 33554432 (setting value-bytes-max)"
+        ),
+        "{text}"
+    );
+    check(&engine, 10, "after a value that is too large");
+}

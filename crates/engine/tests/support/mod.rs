@@ -102,5 +102,14 @@ fn cell(column: &dyn Array, row: usize) -> Option<String> {
         let key = usize::try_from(tags.keys().value(row)).expect("keys are positions");
         return Some(tags.values().as_string::<i32>().value(key).to_owned());
     }
-    Some(column.as_string::<i32>().value(row).to_owned())
+    Some(shown(column.as_string::<i32>().value(row)))
+}
+
+/// A text as it is compared; of megabytes its length and its checksum, so that what is expected can stand in a file.
+pub(crate) fn shown(text: &str) -> String {
+    if text.len() < 1 << 20 {
+        return text.to_owned();
+    }
+    let crc = nilometer_codec::crc32c(0, text.as_bytes());
+    format!("{} bytes, CRC32C {crc:08x}", text.len())
 }

@@ -12,12 +12,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::time_provider::TimeProvider;
 
 use crate::error::Error;
 
 const CERT: &str = "--tls-cert";
 const KEY: &str = "--tls-key";
+const CLIENTS: &str = "--tstorage-client-ca";
 
 /// A file that was read; its path goes into errors, its bytes do not.
 pub struct PemFile {
@@ -48,13 +51,27 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Takes a certificate, with those that vouch for it after it, and its key.
     pub fn new(cert: &PemFile, key: &PemFile) -> Result<Self, Error> {
-        let certificates = chain(cert)?;
+        Self::for_clients(cert, key, None)
+    }
+
+    /// The same, for clients that must show a certificate which one of the certificates of `clients` vouches for, if there is
+    /// such a file.
+    pub fn for_clients(
+        cert: &PemFile,
+        key: &PemFile,
+        clients: Option<&PemFile>,
+    ) -> Result<Self, Error> {
+        let certificates = chain(CERT, cert)?;
         let secret = private_key(key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = match clients {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(clients) => verifier(clients, &provider)?,
+        };
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| unfit(CERT, cert, format!("cannot be used: {error}")))?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(certificates, secret)
             .map_err(|error| why(&error, cert, key))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -120,13 +137,38 @@ fn why(error: &rustls::Error, cert: &PemFile, key: &PemFile) -> Error {
     }
 }
 
-fn chain(file: &PemFile) -> Result<Vec<CertificateDer<'static>>, Error> {
+/// Who checks the certificates of clients.
+fn verifier(
+    clients: &PemFile,
+    provider: &Arc<rustls::crypto::CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in chain(CLIENTS, clients)? {
+        roots.add(certificate).map_err(|error| {
+            let reason = format!("holds no usable certificate ({error}); ask for it again in PEM");
+            unfit(CLIENTS, clients, reason)
+        })?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| unfit(CLIENTS, clients, format!("cannot be used: {error}")))
+}
+
+fn chain(setting: &'static str, file: &PemFile) -> Result<Vec<CertificateDer<'static>>, Error> {
     const MUST: &str = "it must have a part that starts with -----BEGIN CERTIFICATE-----";
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file.bytes).collect();
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => Err(unfit(CERT, file, format!("holds no certificate; {MUST}"))),
-        Err(error) => Err(unfit(CERT, file, format!("is not PEM ({error}); {MUST}"))),
+        Ok(_) => Err(unfit(
+            setting,
+            file,
+            format!("holds no certificate; {MUST}"),
+        )),
+        Err(error) => Err(unfit(
+            setting,
+            file,
+            format!("is not PEM ({error}); {MUST}"),
+        )),
     }
 }
 

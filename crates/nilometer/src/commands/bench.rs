@@ -1,4 +1,4 @@
-//! `nilometer bench`: data, load, queries.
+//! `nilometer bench`: data, load, queries, and TStorage's suite.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nilometer_bench::calendar::parse_rfc3339;
 use nilometer_bench::queries::{AnswerFormat, QueryOptions, QueryTiming};
 use nilometer_bench::report::{Machine, RunRecord};
+use nilometer_bench::tstorage::{TstorageOptions, tstorage};
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, generate, load, queries};
 use serde_json::json;
@@ -45,6 +46,53 @@ pub(crate) enum BenchCommand {
                       nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --while-loading later.lpb --rate 5000"
     )]
     Queries(QueriesArgs),
+    /// Load TStorage's data set over its protocol and time its three read scenarios.
+    ///
+    /// The data set is cpu-only, its records made in memory before the clock starts. Load into an empty table. Each query is asked twice
+    /// and the second timed; the client averages, and the clock runs until it has.
+    #[command(
+        after_help = "Examples:\n  nilometer serve --data ./data --tstorage-bind 127.0.0.1:2025\n  \
+                      nilometer bench tstorage --hosts 3000 --duration 2d\n  \
+                      nilometer bench tstorage --hosts 3000 --duration 2d --loaded --json"
+    )]
+    Tstorage(TstorageBenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TstorageBenchArgs {
+    /// Address of the server's TStorage listener.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2025")]
+    address: String,
+    /// Number of hosts: clients of TStorage.
+    #[arg(long, default_value_t = 3000)]
+    hosts: u32,
+    /// Time of the first records.
+    #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z", value_parser = parse_time)]
+    start: i64,
+    /// Time span of the records, as in 2d, 12h.
+    #[arg(long, value_name = "SPAN", default_value = "2d", value_parser = parse_span)]
+    duration: i64,
+    /// Time between two records of a host.
+    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = parse_span)]
+    interval: i64,
+    /// Random seed; the same seed gives the same records and queries.
+    #[arg(long, default_value_t = 123)]
+    seed: u64,
+    /// Number of connections that load.
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// Records per PUT.
+    #[arg(long, default_value_t = 100_000)]
+    put_records: u32,
+    /// Number of queries of each scenario.
+    #[arg(long, default_value_t = 100)]
+    queries: u32,
+    /// The data set is there already: only ask.
+    #[arg(long)]
+    loaded: bool,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Which data set.
@@ -223,6 +271,7 @@ pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
         BenchCommand::Generate(args) => run_generate(&args),
         BenchCommand::Load(args) => run_load(&args),
         BenchCommand::Queries(args) => run_queries(&args),
+        BenchCommand::Tstorage(args) => run_tstorage(&args),
     }
 }
 
@@ -312,6 +361,43 @@ fn run_queries(args: &QueriesArgs) -> anyhow::Result<()> {
     if let Some(arrival) = arrival {
         print::line(arrival.line());
     }
+    Ok(())
+}
+
+fn run_tstorage(args: &TstorageBenchArgs) -> anyhow::Result<()> {
+    let spec = Spec {
+        workload: Workload::CpuOnly,
+        hosts: args.hosts,
+        start_ns: args.start,
+        end_ns: args.start.saturating_add(args.duration),
+        interval_ns: args.interval,
+        seed: args.seed,
+    };
+    let options = TstorageOptions {
+        address: args.address.clone(),
+        spec,
+        workers: args.workers,
+        put_records: args.put_records,
+        queries: args.queries,
+        is_loaded: args.loaded,
+    };
+    let (load, timings) = tstorage(&options)?;
+    if args.json {
+        let figures = json!({
+            "data_set": spec,
+            "machine": Machine::here(),
+            "workers": args.workers,
+            "put_records": args.put_records,
+            "load": load,
+            "queries": timings,
+        });
+        print::line(serde_json::to_string_pretty(&figures)?);
+        return Ok(());
+    }
+    if let Some(load) = load {
+        print::line(load.line());
+    }
+    print::line(queries::table(&timings));
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod log;
 #[cfg(feature = "sql")]
 mod postgres;
+mod tstorage;
 
 use std::env::VarError;
 use std::fs::File;
@@ -19,6 +20,7 @@ use nilometer_native::{Native, NativeConfig};
 use nilometer_service::{
     JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
 };
+use nilometer_tstorage::TstorageConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +28,7 @@ use crate::print;
 use crate::store::StoreArgs;
 #[cfg(feature = "sql")]
 use postgres::PostgresArgs;
+use tstorage::TstorageArgs;
 
 /// Holds the token itself, where a file is more trouble than it is worth: in containers.
 pub(crate) const TOKEN_VARIABLE: &str = "NILOMETER_TOKEN";
@@ -58,6 +61,8 @@ pub(crate) struct ServeArgs {
     #[cfg(feature = "sql")]
     #[command(flatten)]
     postgres: PostgresArgs,
+    #[command(flatten)]
+    tstorage: TstorageArgs,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -230,10 +235,14 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     all.check_bind(args.http_bind)?;
     #[cfg(feature = "sql")]
     args.postgres.check(&all)?;
+    let tstorage = args.tstorage.surface(args, &all.service)?;
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = match nilometer_service::open_store(data, args.store.options()) {
+    let engine = match nilometer_service::open_store(
+        data,
+        args.tstorage.making_room(args.store.options()),
+    ) {
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(
@@ -258,6 +267,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         udp,
         #[cfg(feature = "sql")]
         postgres: args.postgres.clone(),
+        tstorage,
     };
     runtime.block_on(listen(args.http_bind, others, service, (all.http, routes)))
 }
@@ -291,7 +301,7 @@ impl ServeArgs {
         settings.check_bind(self.http_bind)?;
         #[cfg(feature = "sql")]
         self.postgres.check(&settings)?;
-        Ok(())
+        self.tstorage.surface(self, &settings.service).map(drop)
     }
 }
 
@@ -307,6 +317,7 @@ struct Others {
     udp: Option<(SocketAddr, UdpConfig)>,
     #[cfg(feature = "sql")]
     postgres: PostgresArgs,
+    tstorage: Option<(SocketAddr, TstorageConfig)>,
 }
 
 impl InfluxArgs {
@@ -421,6 +432,9 @@ async fn listen(
     #[cfg(feature = "sql")]
     if let Some(surface) = others.postgres.listen(tls).await? {
         surfaces.push(surface);
+    }
+    if let Some((address, config)) = others.tstorage {
+        surfaces.push(tstorage::listen(address, config).await?);
     }
     if let Some((address, config)) = others.udp {
         let socket = tokio::net::UdpSocket::bind(address).await.with_context(|| {

@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "generate"],
     &["bench", "load"],
     &["bench", "queries"],
+    &["bench", "tstorage"],
     &["completions"],
     &["man"],
     &["config"],

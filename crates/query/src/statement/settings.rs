@@ -12,12 +12,15 @@ use super::name::Name;
 use crate::error::{Error, Position};
 
 /// Settings of a table that can be changed later.
-const OF_TABLE: [&str; 4] = [
+const OF_TABLE: [&str; 5] = [
     "cold_after",
     "duplicates",
     "partition_interval",
     "retention",
+    TSTORAGE_PAYLOAD,
 ];
+/// Kept beside the others, for a table that is there.
+const TSTORAGE_PAYLOAD: &str = "tstorage_payload";
 /// Settings that only a new table has.
 const OF_NEW_TABLE: [&str; 7] = [
     "tags",
@@ -215,6 +218,11 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                 let order = setting.text()?.to_ascii_lowercase();
                 orders.push((setting, order));
             }
+            TSTORAGE_PAYLOAD => {
+                return Err(setting.refuse(
+                    "set it when the table is there, with ALTER TABLE ... SET (tstorage_payload = '...')",
+                ));
+            }
             name if OF_TABLE.contains(&name) => of_one(setting)?.apply(&mut wish.settings),
             _ => {
                 return Err(setting.unknown(
@@ -263,6 +271,7 @@ fn of_one(setting: &Setting) -> Result<TableSetting, Error> {
         "partition_interval" => TableSetting::PartitionInterval(setting.duration_ns()?),
         "retention" => TableSetting::Retention(setting.retention_ns()?),
         "cold_after" => TableSetting::ColdAfter(setting.cold_after_ns()?),
+        TSTORAGE_PAYLOAD => TableSetting::TstoragePayload(setting.text()?.to_owned()),
         _ => return Err(setting.unknown("setting of a table", OF_TABLE)),
     })
 }

@@ -211,7 +211,7 @@ pub struct Column {
 }
 
 /// A setting of a table with its new value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableSetting {
     /// How rows with the same series and time are treated.
     Duplicates(Duplicates),
@@ -221,16 +221,21 @@ pub enum TableSetting {
     Retention(Option<i64>),
     /// Age after which partitions are written for few bytes, in nanoseconds, `i64::MAX` = never; `None` = they stay as they are.
     ColdAfter(Option<i64>),
+    /// The numbers that payloads of TStorage's records hold, as [`PayloadSchema`] reads them; nothing = none any more.
+    ///
+    /// [`PayloadSchema`]: super::PayloadSchema
+    TstoragePayload(String),
 }
 
 impl TableSetting {
-    /// Sets it.
+    /// Sets it among what the engine keeps; the payload schema is kept beside that.
     pub fn apply(self, settings: &mut TableSettings) {
         match self {
             Self::Duplicates(duplicates) => settings.duplicates = duplicates,
             Self::PartitionInterval(ns) => settings.partition_interval_ns = ns,
             Self::Retention(ns) => settings.retention_ns = ns,
             Self::ColdAfter(ns) => settings.cold_after_ns = ns,
+            Self::TstoragePayload(_) => {}
         }
     }
 }

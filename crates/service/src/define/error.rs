@@ -67,6 +67,12 @@ pub enum DefineError {
         /// The type asked for.
         to: String,
     },
+    /// A payload schema that does not read, or that does not fit its table.
+    #[error("the payload schema is refused: {reason}")]
+    PayloadSchema {
+        /// What is wrong, and what to write.
+        reason: String,
+    },
     /// The name is in more than there is.
     #[error("the name has too many parts; {remedy}")]
     TooManyParts {

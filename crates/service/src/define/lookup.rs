@@ -7,9 +7,10 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::{policies, views};
+use super::{payload, policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
+use crate::write::acquisition::keeps_acquisitions;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -106,8 +107,10 @@ pub fn find_relation(
 pub(super) fn is_hidden(name: &str) -> bool {
     views::keeps_views(name)
         || policies::keeps_settings(name)
+        || payload::keeps_payload_schemas(name)
         || keeps_users(name)
         || keeps_schedule(name)
+        || keeps_acquisitions(name)
 }
 
 /// Names of the relations of a schema, sorted.

@@ -10,10 +10,10 @@ use nilometer_engine::{
     NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
-use super::change::{Change, Column, Path, TableChange, TableName};
+use super::change::{Change, Column, Path, TableChange, TableName, TableSetting};
 use super::error::{DefineError, Object, Part};
 use super::lookup;
-use super::{policies, views};
+use super::{payload, policies, views};
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
 use crate::jobs::schedule;
@@ -536,9 +536,17 @@ fn alter_table(
         TableChange::Set(list) => {
             let mut settings = table.settings;
             for setting in list {
-                setting.apply(&mut settings);
+                match setting {
+                    TableSetting::TstoragePayload(text) => {
+                        payload::set(engine, name, table, &text)?;
+                    }
+                    setting => setting.apply(&mut settings),
+                }
             }
-            Ok(engine.set_table(database, schema, of, settings)?)
+            if settings != table.settings {
+                engine.set_table(database, schema, of, settings)?;
+            }
+            Ok(())
         }
     }
 }

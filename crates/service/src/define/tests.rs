@@ -290,3 +290,96 @@ fn a_view_is_a_text_that_only_its_language_understands() {
     assert_eq!(text, "view not found: \"d.public.v\"");
     assert!(views(&engine.snapshot(), "d", "public").is_empty());
 }
+
+/// The setting of a table whose payloads have these numbers.
+fn set_payload(text: &str) -> Change {
+    let setting = TableSetting::TstoragePayload(text.to_owned());
+    alter("records", TableChange::Set(vec![setting]))
+}
+
+#[test]
+fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
+    let (engine, scope) = (engine(), Scope::of_database("d"));
+    let run = |change| run(&engine, &Principal::anyone(), &scope, change);
+    let create = |name: &str| {
+        let Change::CreateTable {
+            path,
+            if_not_exists,
+            mut columns,
+            settings,
+            declared,
+        } = create_table(name.into())
+        else {
+            unreachable!("it makes a table");
+        };
+        columns.push(Column {
+            name: "payload".to_owned(),
+            kind: ColumnKind::Field(PhysicalType::Bytes),
+            declared: Declared::default(),
+        });
+        Change::CreateTable {
+            path,
+            if_not_exists,
+            columns,
+            settings,
+            declared,
+        }
+    };
+    let kept = |name: &str| {
+        let snapshot = engine.snapshot();
+        let table = snapshot.table("d", "public", name).unwrap();
+        payload_schema(&snapshot, ("d", "public"), &table).map(|it| it.to_string())
+    };
+    run(create_database("d")).unwrap();
+    run(create("records")).unwrap();
+    assert_eq!(kept("records"), None);
+    // Nothing to forget.
+    run(set_payload("")).unwrap();
+    run(set_payload("load float8le, n int4be")).unwrap();
+    assert_eq!(kept("records").as_deref(), Some("load float8le, n int4be"));
+    let table = engine.snapshot().table("d", "public", "records").unwrap();
+    let kind = |name: &str| table.field(name).map(|field| field.kind);
+    assert_eq!(kind("n"), Some(ColumnKind::Field(PhysicalType::I64)));
+    assert_eq!(kind("load"), Some(ColumnKind::Field(PhysicalType::F64)));
+    // What is refused changes nothing, and what is kept is no table of anybody's.
+    for (text, advice) in [
+        ("n int4", "write int4be or int4le"),
+        ("host int4be", "is no field of the table"),
+        ("new int1, load int4be", "of another type"),
+    ] {
+        let refused = run(set_payload(text)).unwrap_err();
+        assert!(refused.to_string().contains(advice), "{refused}");
+        assert_eq!(refused.class(), Class::BadRequest, "{refused}");
+    }
+    let table = engine.snapshot().table("d", "public", "records").unwrap();
+    assert!(table.field("new").is_none());
+    assert_eq!(relations(&engine.snapshot(), "d", "public"), [""; 0]);
+    // Another table of the name has none.
+    run(alter(
+        "records",
+        TableChange::Rename {
+            to: "old".to_owned(),
+        },
+    ))
+    .unwrap();
+    run(create("records")).unwrap();
+    assert_eq!(kept("records"), None);
+    assert_eq!(kept("old").as_deref(), Some("load float8le, n int4be"));
+    run(set_payload("n int2le")).unwrap();
+    run(set_payload("")).unwrap();
+    assert_eq!(kept("records"), None);
+    assert!(kept("old").is_some());
+}
+
+#[test]
+fn a_table_without_payloads_has_no_payload_schema() {
+    let (engine, scope) = (engine(), Scope::of_database("d"));
+    let run = |change| run(&engine, &Principal::anyone(), &scope, change);
+    run(create_database("d")).unwrap();
+    run(create_table("records".into())).unwrap();
+    let refused = run(set_payload("n int4be")).unwrap_err();
+    assert!(
+        refused.to_string().contains("has no field payload"),
+        "{refused}"
+    );
+}

@@ -74,7 +74,17 @@ pub(super) fn store(
 pub(super) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), EngineError> {
     let key = vec![Value::from(name.table.as_str())];
     let place = (name.database.as_str(), name.schema.as_str());
-    write(engine, place, RELATION, |schema| {
+    delete(engine, place, RELATION, key)
+}
+
+/// Forgets the row with a key of a relation of the store's own.
+pub(super) fn delete(
+    engine: &Arc<Engine>,
+    place: (&str, &str),
+    relation: &str,
+    key: Vec<Value>,
+) -> Result<(), EngineError> {
+    write(engine, place, relation, |schema| {
         RelationChange::Delete(schema, vec![key])
     })
 }

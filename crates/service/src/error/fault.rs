@@ -142,6 +142,7 @@ impl Fault {
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
             | DefineError::KeepsOwn { .. }
+            | DefineError::PayloadSchema { .. }
             | DefineError::TimeColumn
             | DefineError::Narrower { .. } => Self::Definition,
         }

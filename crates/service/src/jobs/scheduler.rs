@@ -59,6 +59,8 @@ impl Service {
                 }
                 service.run_due(&stop).await;
             }
+            // Whoever waits may open the store again, which nothing may hold then.
+            drop(service);
             // Nobody waits for it any more only if the program ends.
             let _ = ended.send(());
         });

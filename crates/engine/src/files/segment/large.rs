@@ -10,8 +10,8 @@ use nilometer_codec::{decode_i64s, encode_i64s, varint};
 use crate::definition::take_u32;
 use crate::error::Malformed;
 
-/// Bytes of a large value at most.
-pub(crate) const LARGE_BYTES_MAX: usize = 32 << 20;
+/// Bytes of a large value at most: what a page of the log holds as its only value.
+pub(crate) const LARGE_BYTES_MAX: usize = nilometer_codec::VALUE_BYTES_MAX;
 /// Of so many bytes a value's compressed form must save one.
 const SAVES_ONE_IN: usize = 8;
 

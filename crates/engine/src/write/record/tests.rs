@@ -232,6 +232,48 @@ fn a_batch_of_long_text_takes_as_many_pages_as_it_needs() {
     assert_eq!(decode(1, &bytes).unwrap(), Record::Batch(batch));
 }
 
+/// A value above 16 MiB did not fit a page, though the store takes values of 32 MiB, and the write was refused as if the store
+/// were damaged. Its neighbours have pages of their own, so that it is alone in its.
+#[test]
+fn a_batch_holds_the_largest_values() {
+    let sizes = [3, 0, 16 << 20, (16 << 20) + 1, 0, 32 << 20, 5];
+    let mut values = Strings::default();
+    for (row, &bytes) in sizes.iter().enumerate() {
+        // The first ones are noise, that nothing makes small; the largest is not.
+        let mut state = row as u64 + 1;
+        let noise = |at: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if row < 5 {
+                state.to_le_bytes()[4]
+            } else {
+                (at / 1000).to_le_bytes()[0]
+            }
+        };
+        values.push(&(0..bytes).map(noise).collect::<Vec<u8>>());
+    }
+    let rows = sizes.len();
+    let batch = Batch {
+        tables: vec![TableRows {
+            table: TableId(1),
+            series: vec![1; rows],
+            times: (0..7).collect(),
+            columns: vec![Column {
+                id: ColumnId(1),
+                values: Values::Bytes(values),
+                validity: Validity::all(rows),
+            }],
+        }],
+        ..Batch::default()
+    };
+    let bytes = encode_batch(&batch).unwrap();
+    assert!(decode(1, &bytes).unwrap() == Record::Batch(batch));
+    for cut in [20 << 20, 33 << 20, bytes.len() - 1] {
+        assert!(decode(1, &bytes[..cut]).is_err(), "accepted {cut} bytes");
+    }
+}
+
 #[test]
 fn every_truncation_of_a_batch_is_an_error() {
     let bytes = encode_batch(&sample(50)).unwrap();

@@ -1,0 +1,358 @@
+//! Payload schemas: which numbers the payloads of a table of TStorage's records hold, and in which columns they are kept too.
+//!
+//! Does: read such a schema from its text, make its columns, keep it by the table's id in a relation of the table's schema, so
+//! that it goes where the table goes. Does not: look into payloads (the surface does, as it writes them).
+
+use std::fmt;
+use std::sync::Arc;
+
+use nilometer_engine::{
+    ColumnKind, Declared, Engine, Error as EngineError, LogicalType, NewColumn, NewRelation,
+    PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
+};
+
+use super::change::TableName;
+use super::error::DefineError;
+use super::views;
+
+/// The relation of a schema that holds those of its tables. No statement can name it by accident.
+const RELATION: &str = "system payload schemas";
+/// Columns of a schema at most.
+const COLUMNS_MAX: usize = 256;
+/// The largest payload of the protocol.
+const PAYLOAD_BYTES_MAX: usize = 32 << 20;
+/// Columns that the records have already.
+const OWN: [&str; 7] = ["cid", "mid", "moid", "cap", "time", "acq", "payload"];
+/// Bytes that are passed over.
+const SKIP: &str = "skip";
+
+/// How a number stands in a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayloadNumber {
+    /// An integer with a sign.
+    Signed,
+    /// One without.
+    Unsigned,
+    /// A float of IEEE 754, of four or eight bytes.
+    Float,
+}
+
+/// A number of a payload, and the column that it is kept in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayloadColumn {
+    /// Name of the column.
+    pub name: String,
+    /// How it stands in the payload.
+    pub number: PayloadNumber,
+    /// Bytes that it has there: 1, 2, 4 or 8.
+    pub bytes: usize,
+    /// Whether its first byte is the highest.
+    pub is_big_endian: bool,
+    /// Where it begins.
+    pub at: usize,
+}
+
+impl PayloadColumn {
+    /// What the column holds: integers of 64 bits, with a sign where all of them fit, or floats.
+    pub fn kind(&self) -> PhysicalType {
+        match self.number {
+            PayloadNumber::Float => PhysicalType::F64,
+            PayloadNumber::Unsigned if self.bytes == 8 => PhysicalType::U64,
+            PayloadNumber::Signed | PayloadNumber::Unsigned => PhysicalType::I64,
+        }
+    }
+}
+
+/// The numbers of a payload, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayloadSchema {
+    /// Those that have a column.
+    pub columns: Vec<PayloadColumn>,
+}
+
+impl PayloadSchema {
+    /// Reads `name type, ...`; `skip N` passes over bytes. What is wrong is said in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut columns: Vec<PayloadColumn> = Vec::new();
+        let mut at = 0_usize;
+        for item in text.split(',') {
+            let mut words = item.split_whitespace();
+            let (Some(name), Some(kind), None) = (words.next(), words.next(), words.next()) else {
+                return Err(format!(
+                    "{:?} is not a name and a type; write for example usage_user int4be, skip 2, load float8le",
+                    item.trim()
+                ));
+            };
+            if name.eq_ignore_ascii_case(SKIP) {
+                let bytes = kind.parse::<usize>().ok();
+                let bytes = bytes.ok_or_else(|| {
+                    format!("{kind:?} is no number of bytes to skip; write for example skip 4")
+                })?;
+                at = at.saturating_add(bytes);
+            } else {
+                let column = column(name, kind, at)?;
+                if columns.iter().any(|other| other.name == column.name) {
+                    return Err(format!("the column {:?} is there twice", column.name));
+                }
+                at = at.saturating_add(column.bytes);
+                columns.push(column);
+            }
+            if at > PAYLOAD_BYTES_MAX {
+                return Err("it ends beyond 32 MiB, where payloads end".to_owned());
+            }
+        }
+        if columns.is_empty() {
+            return Err("it has no column; write for example usage_user int4be".to_owned());
+        }
+        if columns.len() > COLUMNS_MAX {
+            let n = columns.len();
+            return Err(format!("it has {n} columns; {COLUMNS_MAX} are the most"));
+        }
+        Ok(Self { columns })
+    }
+}
+
+fn column(name: &str, kind: &str, at: usize) -> Result<PayloadColumn, String> {
+    let is_name = |name: &str| {
+        let starts = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+        starts
+            && name
+                .chars()
+                .all(|it| it.is_ascii_alphanumeric() || it == '_')
+    };
+    if !is_name(name) {
+        return Err(format!(
+            "{name:?} is no name for a column of numbers; write one of letters, digits and _"
+        ));
+    }
+    let name = name.to_ascii_lowercase();
+    if OWN.contains(&name.as_str()) {
+        return Err(format!("the records have a column {name:?} already"));
+    }
+    let kind = kind.to_ascii_lowercase();
+    let (base, order) = match (kind.strip_suffix("be"), kind.strip_suffix("le")) {
+        (Some(base), _) => (base, Some(true)),
+        (_, Some(base)) => (base, Some(false)),
+        _ => (kind.as_str(), None),
+    };
+    let (number, bytes) = match base {
+        "int1" => (PayloadNumber::Signed, 1),
+        "int2" => (PayloadNumber::Signed, 2),
+        "int4" => (PayloadNumber::Signed, 4),
+        "int8" => (PayloadNumber::Signed, 8),
+        "uint1" => (PayloadNumber::Unsigned, 1),
+        "uint2" => (PayloadNumber::Unsigned, 2),
+        "uint4" => (PayloadNumber::Unsigned, 4),
+        "uint8" => (PayloadNumber::Unsigned, 8),
+        "float4" => (PayloadNumber::Float, 4),
+        "float8" => (PayloadNumber::Float, 8),
+        _ => {
+            return Err(format!(
+                "{kind:?} is no type of a number in a payload; write int1, int2, int4, int8, the same with uint, float4 or float8, and be or le behind it for the order of its bytes, as in int4be"
+            ));
+        }
+    };
+    if order.is_none() && bytes > 1 {
+        return Err(format!(
+            "{kind:?} has several bytes, whose order has to be said; write {kind}be or {kind}le"
+        ));
+    }
+    Ok(PayloadColumn {
+        name,
+        number,
+        bytes,
+        is_big_endian: order == Some(true) && bytes > 1,
+        at,
+    })
+}
+
+impl fmt::Display for PayloadSchema {
+    /// As it is written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut end, mut comma) = (0, "");
+        for column in &self.columns {
+            if column.at > end {
+                write!(f, "{comma}{SKIP} {}", column.at - end)?;
+                comma = ", ";
+            }
+            let number = match column.number {
+                PayloadNumber::Signed => "int",
+                PayloadNumber::Unsigned => "uint",
+                PayloadNumber::Float => "float",
+            };
+            let order = match (column.bytes, column.is_big_endian) {
+                (1, _) => "",
+                (_, true) => "be",
+                (_, false) => "le",
+            };
+            write!(f, "{comma}{} {number}{}{order}", column.name, column.bytes)?;
+            comma = ", ";
+            end = column.at + column.bytes;
+        }
+        Ok(())
+    }
+}
+
+/// The payload schema of a table; `None` = it has none.
+pub fn payload_schema(
+    snapshot: &Snapshot,
+    (database, schema): (&str, &str),
+    table: &TableSchema,
+) -> Option<PayloadSchema> {
+    let row = snapshot
+        .relation(database, schema, RELATION)?
+        .get(&[Value::I64(table.id.0.into())])?;
+    match row.get(1) {
+        // What a later version keeps, and this one does not read, is nothing to this one.
+        Some(Value::Text(text)) => PayloadSchema::parse(text).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a relation is only here to keep payload schemas.
+pub(super) fn keeps_payload_schemas(name: &str) -> bool {
+    name == RELATION
+}
+
+/// Keeps the payload schema of a table in place of the one before, and adds the columns that it does not have; an empty text
+/// forgets it, and leaves the columns.
+pub(super) fn set(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    text: &str,
+) -> Result<(), crate::Error> {
+    let place = (name.database.as_str(), name.schema.as_str());
+    let id = Value::I64(table.id.0.into());
+    if text.trim().is_empty() {
+        let has_some = engine.snapshot().relation(place.0, place.1, RELATION);
+        if has_some.is_some() {
+            views::delete(engine, place, RELATION, vec![id])?;
+        }
+        return Ok(());
+    }
+    let refused = |reason| crate::Error::Define {
+        part: super::error::Part::Other,
+        source: DefineError::PayloadSchema { reason },
+    };
+    let new = PayloadSchema::parse(text).map_err(refused)?;
+    let is_bytes = |column: &nilometer_engine::ColumnDef| {
+        column.kind == ColumnKind::Field(PhysicalType::Bytes)
+    };
+    if !table.field("payload").is_some_and(is_bytes) {
+        let reason = format!("the table \"{}\" has no field payload of bytes", name.table);
+        return Err(refused(reason));
+    }
+    let mut missing = Vec::new();
+    for column in &new.columns {
+        let kind = ColumnKind::Field(column.kind());
+        if table.tag(&column.name).is_some() || column.name == table.time().0 {
+            let reason = format!("\"{}\" is no field of the table", column.name);
+            return Err(refused(reason));
+        }
+        match table.field(&column.name) {
+            None => missing.push((column, kind)),
+            Some(field) if field.kind == kind && field.of().is_none_or(LogicalType::is_plain) => {}
+            Some(_) => {
+                let reason = format!("the table has a column \"{}\" of another type", column.name);
+                return Err(refused(reason));
+            }
+        }
+    }
+    for (column, kind) in missing {
+        let name_of_column = column.name.as_str();
+        let column = NewColumn {
+            name: name_of_column,
+            kind,
+        };
+        engine.add_declared_column(place.0, place.1, &name.table, column, &Declared::default())?;
+    }
+    Ok(store(engine, place, id, &new)?)
+}
+
+fn store(
+    engine: &Arc<Engine>,
+    place: (&str, &str),
+    id: Value,
+    schema: &PayloadSchema,
+) -> Result<(), EngineError> {
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
+    };
+    let relation = NewRelation {
+        columns: vec![
+            column("table", PhysicalType::I64),
+            column("payload", PhysicalType::Text),
+        ],
+        primary_key: vec!["table".to_owned()],
+        unique: Vec::new(),
+    };
+    engine.create_relation(place.0, place.1, RELATION, &relation)?;
+    let row = vec![id, Value::from(schema.to_string().as_str())];
+    views::replace(engine, place, RELATION, vec![row])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_says_where_each_number_stands() {
+        let text = "usage_user int4be, skip 2,B  UINT1 ,skip 1, c float8le, d uint8be, skip 3";
+        let schema = PayloadSchema::parse(text).unwrap();
+        let found: Vec<(&str, usize, usize, bool, PhysicalType)> = schema
+            .columns
+            .iter()
+            .map(|it| {
+                (
+                    it.name.as_str(),
+                    it.at,
+                    it.bytes,
+                    it.is_big_endian,
+                    it.kind(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("usage_user", 0, 4, true, PhysicalType::I64),
+                ("b", 6, 1, false, PhysicalType::I64),
+                ("c", 8, 8, false, PhysicalType::F64),
+                ("d", 16, 8, true, PhysicalType::U64),
+            ]
+        );
+        // What follows the last number is nobody's.
+        let shown = "usage_user int4be, skip 2, b uint1, skip 1, c float8le, d uint8be";
+        assert_eq!(schema.to_string(), shown);
+        assert_eq!(PayloadSchema::parse(shown).unwrap(), schema);
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused_with_advice() {
+        for (text, advice) in [
+            ("", "is not a name and a type"),
+            ("a", "is not a name and a type"),
+            ("a int4be b", "is not a name and a type"),
+            ("a int4be,", "is not a name and a type"),
+            ("a int4", "write int4be or int4le"),
+            ("a int3be", "is no type of a number"),
+            ("a int1xx", "is no type of a number"),
+            ("a b int1", "is not a name and a type"),
+            ("1a int1", "is no name for a column"),
+            ("\"a\" int1", "is no name for a column"),
+            ("a int1, A int1", "is there twice"),
+            ("acq int8le", "have a column \"acq\" already"),
+            ("skip 4", "it has no column"),
+            ("skip x, a int1", "is no number of bytes to skip"),
+            ("skip -1, a int1", "is no number of bytes to skip"),
+            ("skip 33554432, a int1", "beyond 32 MiB"),
+            ("skip 18446744073709551615, a int1", "beyond 32 MiB"),
+        ] {
+            let refused = PayloadSchema::parse(text).unwrap_err();
+            assert!(refused.contains(advice), "{text}: {refused}");
+        }
+    }
+}
