@@ -58,6 +58,14 @@ pub struct Counters {
     pub datagrams: Counter,
     /// Lines of datagrams that were lost: no room in the queue, or the write failed.
     pub datagram_lines_lost: Counter,
+    /// Pages of devices that were taken in.
+    pub device_pages: Counter,
+    /// Pages of devices that came again.
+    pub device_pages_repeated: Counter,
+    /// Requests of devices that were refused because of a page.
+    pub device_pages_refused: Counter,
+    /// Rows of the pages that were taken in.
+    pub device_rows: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.

@@ -28,7 +28,7 @@ mod verifier;
 mod write;
 
 pub use access::{
-    Access, Credentials, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
+    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
     Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
@@ -59,5 +59,6 @@ pub use surface::Surface;
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
 pub use write::copy::CopyTarget;
+pub use write::devices::{DeviceProgress, DeviceRows, DeviceTarget};
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

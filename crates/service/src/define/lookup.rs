@@ -10,6 +10,7 @@ use super::error::{DefineError, Object};
 use super::{policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
+use crate::write::devices::keeps_devices;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -108,6 +109,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
         || policies::keeps_settings(name)
         || keeps_users(name)
         || keeps_schedule(name)
+        || keeps_devices(name)
 }
 
 /// Names of the relations of a schema, sorted.
