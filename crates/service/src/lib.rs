@@ -28,8 +28,8 @@ mod verifier;
 mod write;
 
 pub use access::{
-    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
-    Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
+    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place,
+    Principal, Privilege, Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};

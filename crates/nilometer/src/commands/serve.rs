@@ -360,8 +360,14 @@ impl ServeArgs {
         settings.service.auth = self.access.auth;
         settings.service.jwt = self.influx.jwt_secret(&settings.service)?;
         settings.edge.secret = self.edge.secret()?;
-        settings.edge.databases.clone_from(&self.edge.edge_databases);
-        settings.edge.device_tag.clone_from(&self.edge.edge_device_tag);
+        settings
+            .edge
+            .databases
+            .clone_from(&self.edge.edge_databases);
+        settings
+            .edge
+            .device_tag
+            .clone_from(&self.edge.edge_device_tag);
         let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;

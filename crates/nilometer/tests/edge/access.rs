@@ -23,7 +23,8 @@ fn guarded() -> Server {
 const SIGNATURE: &str = "1056189723dfe65c946dff443f2fffb7c96471875c8bdd0c0fdae2dea84ddcfc";
 
 /// The same for an empty body and no `after`.
-const SIGNATURE_OF_NOTHING: &str = "7ce41fbe4fef459173a5596124f080780766402bcafcf56c167b15c237f1d5a7";
+const SIGNATURE_OF_NOTHING: &str =
+    "7ce41fbe4fef459173a5596124f080780766402bcafcf56c167b15c237f1d5a7";
 
 async fn push(server: &Server, path: &str, signature: Option<&str>, body: &[u8]) -> Answer {
     let header = signature.map(|it| ("X-Nilometer-Signature", it));
@@ -80,7 +81,13 @@ async fn nothing_that_is_signed_can_be_changed() {
         let answer = push(&server, right, Some(&wrong), &page).await;
         assert_eq!(answer.status, 401, "{wrong}");
     }
-    for wrong in [None, Some(""), Some("0"), Some(SIGNATURE_OF_NOTHING), Some(SECRET)] {
+    for wrong in [
+        None,
+        Some(""),
+        Some("0"),
+        Some(SIGNATURE_OF_NOTHING),
+        Some(SECRET),
+    ] {
         let answer = push(&server, right, wrong, &page).await;
         assert_eq!(answer.status, 401, "{wrong:?}");
         assert!(!answer.text.contains(SECRET) && !answer.text.contains(SIGNATURE));

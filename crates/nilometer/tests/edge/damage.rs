@@ -48,7 +48,12 @@ async fn a_body_that_was_cut_keeps_its_whole_pages() {
         let whole = ends.iter().filter(|end| **end <= length).count() as u64 - 1;
         let is_end = ends.contains(&length);
         let status = if is_end { 200 } else { 422 };
-        assert_eq!(answer.progress(), (status, whole), "{length}: {}", answer.text);
+        assert_eq!(
+            answer.progress(),
+            (status, whole),
+            "{length}: {}",
+            answer.text
+        );
     }
     assert_eq!(stored(&server, "dev").await, image_rows());
 }
@@ -130,7 +135,11 @@ async fn limits_hold_before_anything_is_decoded_and_keep_what_is_before_them() {
     let server = Server::with(small_body);
     let answer = server.push(&flash, 0, &all(&pages)).await;
     assert_eq!(answer.status, 413, "{}", answer.text);
-    assert!(answer.text.contains("edge-body-bytes-max"), "{}", answer.text);
+    assert!(
+        answer.text.contains("edge-body-bytes-max"),
+        "{}",
+        answer.text
+    );
     let answer = server.push(&flash, 0, &all(&pages[..2])).await;
     assert_eq!(answer.progress(), (200, 2), "{}", answer.text);
 
@@ -142,7 +151,11 @@ async fn limits_hold_before_anything_is_decoded_and_keep_what_is_before_them() {
     let server = Server::with(few_rows);
     let answer = server.push(&flash, 0, &all(&pages)).await;
     assert_eq!(answer.status, 413, "{}", answer.text);
-    assert!(answer.text.contains("edge-rows-bytes-max"), "{}", answer.text);
+    assert!(
+        answer.text.contains("edge-rows-bytes-max"),
+        "{}",
+        answer.text
+    );
     let kept = answer.number("acknowledged");
     assert!((1..3).contains(&kept), "{}", answer.text);
     // The rest fits the next one.

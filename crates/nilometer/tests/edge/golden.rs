@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow::datatypes::{
+    DataType, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
+};
 use nilometer_engine::{Engine, ScanRequest};
 
 use crate::support::{Flash, Server, all, golden, image_rows, large, small, stored};
@@ -53,7 +55,14 @@ fn found(engine: &Engine, device: &str) -> Values {
 }
 
 fn add(values: &mut Values, table: &str, batch: &RecordBatch, device: &str) {
-    let columns = || batch.schema_ref().fields().iter().zip(batch.columns()).skip(1);
+    let columns = || {
+        batch
+            .schema_ref()
+            .fields()
+            .iter()
+            .zip(batch.columns())
+            .skip(1)
+    };
     let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
     for row in 0..batch.num_rows() {
         let mut tags = BTreeMap::new();
@@ -119,7 +128,12 @@ async fn golden_pages_become_the_rows_that_are_listed_beside_them() {
         (&["ticks_of_a_boot"], "3:-7", -7, 1000),
         (&["floats_of_all_kinds"], "", 0, 1),
         // Three pages of two seals.
-        (&["written_0", "written_1", "written_2"], "2:5", 0, 1_000_000),
+        (
+            &["written_0", "written_1", "written_2"],
+            "2:5",
+            0,
+            1_000_000,
+        ),
     ];
     let others: [&[&str]; 6] = [
         &["blocked"],
@@ -136,7 +150,10 @@ async fn golden_pages_become_the_rows_that_are_listed_beside_them() {
             clock,
             ..Flash::new("dev", 1)
         };
-        let pages: Vec<Vec<u8>> = names.iter().map(|it| golden(&format!("{it}.bin"))).collect();
+        let pages: Vec<Vec<u8>> = names
+            .iter()
+            .map(|it| golden(&format!("{it}.bin")))
+            .collect();
         let answer = server.push(&flash, 0, &all(&pages)).await;
         assert_eq!(answer.status, 200, "{names:?}: {}", answer.text);
         let listed = listed(names, shift, tick_ns);
@@ -178,7 +195,9 @@ async fn pages_of_an_image_are_rows_of_the_series_that_the_device_named() {
     let server = Server::new();
     let images = [("unit-1", small(), 3), ("unit-32", large(), 6)];
     for (device, pages, last) in &images {
-        let answer = server.push(&Flash::of_image(device, 1), 0, &all(pages)).await;
+        let answer = server
+            .push(&Flash::of_image(device, 1), 0, &all(pages))
+            .await;
         assert_eq!(answer.progress(), (200, *last), "{}", answer.text);
         assert_eq!(answer.number("pages"), *last);
         assert_eq!((answer.number("rows"), answer.number("repeated")), (140, 0));

@@ -57,7 +57,10 @@ async fn an_empty_body_asks_how_far_the_flash_has_come() {
     let (pages, flash) = (small(), Flash::of_image("dev", 1));
     let ask = || server.send("POST", &flash.path(), &[], "");
     let answer = ask().await;
-    assert_eq!((answer.progress(), answer.number("checksum")), ((200, 0), 0));
+    assert_eq!(
+        (answer.progress(), answer.number("checksum")),
+        ((200, 0), 0)
+    );
     server.push(&flash, 0, &all(&pages[..2])).await;
     let answer = ask().await;
     let checksum = u32::from_le_bytes(*pages[1].last_chunk().unwrap());
@@ -69,7 +72,9 @@ async fn an_empty_body_asks_how_far_the_flash_has_come() {
         assert_eq!(answer.progress(), (200, 0), "{other:?}");
     }
     // What comes first has to be said with pages.
-    let answer = server.send("POST", &flash.path(), &[], pages[2].clone()).await;
+    let answer = server
+        .send("POST", &flash.path(), &[], pages[2].clone())
+        .await;
     assert_eq!(answer.status, 400, "{}", answer.text);
     assert!(answer.text.contains("'after'"), "{}", answer.text);
 }
@@ -119,13 +124,17 @@ async fn pages_in_another_order_are_refused_from_the_first_that_is_wrong_on() {
 async fn a_flash_that_was_erased_is_another_one_and_is_told_apart_if_its_number_was_forgotten() {
     let server = Server::new();
     let (first, second) = (small(), large());
-    server.push(&Flash::of_image("dev", 1), 0, &all(&first)).await;
+    server
+        .push(&Flash::of_image("dev", 1), 0, &all(&first))
+        .await;
     // Sequences begin at 1 again. With the number of the old life, page 3 is not the page 3 that is known.
     let wrong = Flash::of_image("dev", 1);
     let answer = server.push(&wrong, 0, &all(&second[..3])).await;
     assert_eq!(answer.progress(), (409, 3), "{}", answer.text);
     assert!(answer.text.contains("store"), "{}", answer.text);
-    let answer = server.push(&Flash::of_image("dev", 2), 0, &all(&second)).await;
+    let answer = server
+        .push(&Flash::of_image("dev", 2), 0, &all(&second))
+        .await;
     assert_eq!(answer.progress(), (200, 6), "{}", answer.text);
     // Both lives have the same rows of one series here.
     assert_eq!(stored(&server, "dev").await, image_rows());

@@ -117,9 +117,14 @@ impl Server {
 /// The values of an answer of `/query` to one statement.
 pub(crate) fn rows_of(answer: &Value) -> Vec<Vec<Value>> {
     let result = &answer["results"][0];
-    assert!(result.get("error").is_none() && result.is_object(), "{answer}");
+    assert!(
+        result.get("error").is_none() && result.is_object(),
+        "{answer}"
+    );
     let series = result["series"].as_array().cloned().unwrap_or_default();
-    let values = series.iter().flat_map(|one| one["values"].as_array().unwrap().clone());
+    let values = series
+        .iter()
+        .flat_map(|one| one["values"].as_array().unwrap().clone());
     values.map(|row| row.as_array().unwrap().clone()).collect()
 }
 
@@ -182,7 +187,9 @@ const LARGE: [(usize, usize); 6] = [
 
 fn cut(image: &str, places: &[(usize, usize)]) -> Vec<Vec<u8>> {
     let image = golden(image);
-    let pages = places.iter().map(|(at, bytes)| image[*at..at + bytes].to_vec());
+    let pages = places
+        .iter()
+        .map(|(at, bytes)| image[*at..at + bytes].to_vec());
     pages.collect()
 }
 

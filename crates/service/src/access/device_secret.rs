@@ -141,17 +141,30 @@ mod tests {
         assert_eq!(key.sign(&[b"a", b"\n", b"b"]), signature);
         assert!(key.has_signed(&[b"a\nb"], signature.as_bytes()));
         assert!(key.has_signed(&[b"a\nb"], signature.to_uppercase().as_bytes()));
-        for wrong in ["", "00", &signature[1..], &"0".repeat(64), &"+f".repeat(32), KEY] {
+        for wrong in [
+            "",
+            "00",
+            &signature[1..],
+            &"0".repeat(64),
+            &"+f".repeat(32),
+            KEY,
+        ] {
             assert!(!key.has_signed(&[b"a\nb"], wrong.as_bytes()), "{wrong}");
         }
-        assert!(!secret.key("dev-2").has_signed(&[b"a\nb"], signature.as_bytes()));
+        assert!(
+            !secret
+                .key("dev-2")
+                .has_signed(&[b"a\nb"], signature.as_bytes())
+        );
         assert_eq!(format!("{secret:?} {key:?}"), "(set) (set)");
     }
 
     #[test]
     fn an_unfit_secret_is_refused_without_saying_it() {
         for text in ["", "short", &"x".repeat(4097)] {
-            let error = DeviceSecret::new(text, "edge.secret").unwrap_err().to_string();
+            let error = DeviceSecret::new(text, "edge.secret")
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("edge.secret"), "{error}");
             assert!(text.is_empty() || !error.contains(text), "{error}");
         }

@@ -173,9 +173,10 @@ fn take_page(
         checksum: checksum(bytes),
     };
     let is_there = rules.known.is_some_and(|known| sequence <= known.sequence);
-    if rules.known.is_some_and(|known| {
-        sequence == known.sequence && progress.checksum != known.checksum
-    }) {
+    if rules
+        .known
+        .is_some_and(|known| sequence == known.sequence && progress.checksum != known.checksum)
+    {
         return Err(Reason::Page(PageError::OtherStore { sequence }));
     }
     let new = if is_there {

@@ -23,7 +23,9 @@ pub(crate) enum PageError {
     /// Its bytes are not a page, or not the one that was written.
     #[error("{0}; send it again as it is in the flash")]
     Damaged(nilometer_codec::Error),
-    #[error("pages are sent in the order of their sequences, and this one has {sequence} after {before}")]
+    #[error(
+        "pages are sent in the order of their sequences, and this one has {sequence} after {before}"
+    )]
     Order { sequence: u64, before: u64 },
     #[error(
         "it is no continuation of the page before it, whose seal has no end; leave out pages of seals that were interrupted"
@@ -35,7 +37,9 @@ pub(crate) enum PageError {
         "its times count from start {boot} of the device, and what to add to them is not known; add clock={boot}:TICKS"
     )]
     Clock { boot: u32 },
-    #[error("its times are beyond those that 64 bits of nanoseconds have; correct the device's clock, or what is added to its ticks")]
+    #[error(
+        "its times are beyond those that 64 bits of nanoseconds have; correct the device's clock, or what is added to its ticks"
+    )]
     Time,
     #[error("its series {key:?} {reason}")]
     Series { key: String, reason: String },

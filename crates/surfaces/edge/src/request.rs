@@ -139,7 +139,10 @@ mod tests {
     #[test]
     fn parameters_are_read_and_signed_as_they_are_without_escapes() {
         let asked = asked("db=d%20e&device=a%2Cb&store=3&after=17&clock=7:-5,9:1700").unwrap();
-        assert_eq!((asked.database.as_str(), asked.device.as_str()), ("d e", "a,b"));
+        assert_eq!(
+            (asked.database.as_str(), asked.device.as_str()),
+            ("d e", "a,b")
+        );
         assert_eq!((asked.store, asked.after), (3, Some(17)));
         assert_eq!(asked.clocks, BTreeMap::from([(7, -5), (9, 1700)]));
         let signed = "nilometer-edge-1\nd e\na,b\n3\n17\n7:-5,9:1700\n";

@@ -4,6 +4,7 @@
 //! null in its rows. Does not: know pages, or compare columns with those of a table that is there.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -34,7 +35,6 @@ struct Batch {
     columns: BTreeMap<String, Column>,
 }
 
-#[derive(Debug)]
 enum Column {
     Tag(StringDictionaryBuilder<Int32Type>),
     I64(Int64Builder),
@@ -43,6 +43,12 @@ enum Column {
     Bool(BooleanBuilder),
     Text(StringBuilder),
     Bytes(BinaryBuilder),
+}
+
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Column").field(&self.kind()).finish()
+    }
 }
 
 impl Rows {
@@ -109,9 +115,8 @@ impl Batch {
         self.times.extend_from_slice(&block.times);
         for (name, value) in &block.tags {
             let column = self.columns.entry(name.clone());
-            let column = column.or_insert_with(|| {
-                Column::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0))
-            });
+            let column = column
+                .or_insert_with(|| Column::Tag(StringDictionaryBuilder::with_capacity(0, 0, 0)));
             column.pad(before);
             if let Column::Tag(builder) = column {
                 builder.append_n(value, rows)?;
@@ -143,7 +148,9 @@ impl Batch {
             tags,
             // Null where a column is not one of a series.
             rows: RecordBatch::try_from_iter_with_nullable(
-                columns.into_iter().map(|(name, values)| (name, values, true)),
+                columns
+                    .into_iter()
+                    .map(|(name, values)| (name, values, true)),
             )?,
         })
     }
@@ -198,7 +205,11 @@ impl Column {
         let (offsets, bytes) = values.text();
         let texts = || {
             let pairs = offsets.array_windows();
-            pairs.map(|[start, end]| bytes.get(*start as usize..*end as usize).unwrap_or_default())
+            pairs.map(|[start, end]| {
+                bytes
+                    .get(*start as usize..*end as usize)
+                    .unwrap_or_default()
+            })
         };
         match self {
             Self::Tag(_) => {}

@@ -196,7 +196,9 @@ fn refusal(stopped: Stopped, members: Map<String, Value>) -> ErrorResponse {
         }
         Reason::Limit(setting, most) => ErrorResponse::limit(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("with {place} the request is beyond the limit of {most}; send fewer pages at once"),
+            format!(
+                "with {place} the request is beyond the limit of {most}; send fewer pages at once"
+            ),
             setting,
         ),
         Reason::Memory(error) => error.into(),
