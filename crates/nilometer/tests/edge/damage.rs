@@ -119,7 +119,10 @@ async fn what_a_table_cannot_take_refuses_the_request_and_acknowledges_nothing()
     let answer = server.push(&flash, 0, &all(&pages)).await;
     assert_eq!(answer.progress(), (400, 0), "{}", answer.text);
     assert!(answer.text.contains("temperature"), "{}", answer.text);
-    assert_eq!(stored(&server, "dev").await, Vec::<Vec<_>>::new());
+    assert_eq!(
+        stored(&server, "dev").await,
+        Vec::<Vec<serde_json::Value>>::new()
+    );
     let answer = server.send("POST", &flash.path(), &[], "").await;
     assert_eq!(answer.progress(), (200, 0));
 }
@@ -182,4 +185,45 @@ async fn limits_hold_before_anything_is_decoded_and_keep_what_is_before_them() {
     let answer = server.push(&flash, 0, &all(&pages)).await;
     assert_eq!(answer.progress(), (503, 0), "{}", answer.text);
     assert!(answer.text.contains("bodies-bytes-max"), "{}", answer.text);
+}
+
+/// A device, or whoever has its key, may send anything with a right checksum.
+#[tokio::test]
+async fn hostile_pages_with_right_checksums_are_answered_and_never_break_the_server() {
+    let server = Server::new();
+    let mut answers = std::collections::BTreeMap::new();
+    let mut store = 0;
+    for name in [
+        "several_series_and_types",
+        "written_0",
+        "blocked",
+        "unsigned",
+    ] {
+        let page = golden(&format!("{name}.bin"));
+        let body = page.len() - 4;
+        for at in 0..body {
+            for value in [0x00, 0x01, 0x7f, 0x80, 0xff, page[at] ^ 0x10] {
+                let mut hostile = page.clone();
+                hostile[at] = value;
+                let checksum = crc32c::crc32c(&hostile[..body]);
+                hostile[body..].copy_from_slice(&checksum.to_le_bytes());
+                store += 1;
+                let flash = Flash {
+                    clock: "1:0,255:0",
+                    ..Flash::new("dev", store)
+                };
+                let answer = server.push(&flash, 0, &[&hostile]).await;
+                *answers.entry(answer.status).or_insert(0) += 1;
+                let is_known = [200, 400, 413, 422].contains(&answer.status);
+                assert!(is_known, "{name}, byte {at} = {value}: {}", answer.text);
+            }
+        }
+    }
+    // Values may be others without breaking a rule; most changes break one.
+    let count = |status| answers.get(&status).copied().unwrap_or(0);
+    assert!(count(200) > 100 && count(422) > 1000, "{answers:?}");
+    let flash = Flash::of_image("good", 1);
+    let answer = server.push(&flash, 0, &all(&small())).await;
+    assert_eq!(answer.progress(), (200, 3), "{}", answer.text);
+    assert_eq!(stored(&server, "good").await, image_rows());
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
 };
+
 use nilometer_engine::{Engine, ScanRequest};
 
 use crate::support::{Flash, Server, all, golden, image_rows, large, small, stored};
@@ -33,7 +35,7 @@ fn listed(names: &[&str], shift: i64, tick_ns: i64) -> Values {
 }
 
 /// All values of the database `edge`, without the tag `device`, which must have the value `device`.
-fn found(engine: &Engine, device: &str) -> Values {
+fn found(engine: &Arc<Engine>, device: &str) -> Values {
     let mut values = Values::new();
     let snapshot = engine.snapshot();
     for name in snapshot.tables("edge", "public").unwrap() {

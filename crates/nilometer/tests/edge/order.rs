@@ -16,18 +16,13 @@ async fn pages_that_come_again_are_not_stored_again() {
     let lines = "climate,device=other,room=attic temperature=1,open=true 1";
     let path = "/api/v3/write_lp?db=edge&precision=nanosecond";
     assert_eq!(server.send("POST", path, &[], lines).await.status, 204);
-    let duplicates = nilometer_engine::Duplicates::Keep;
-    let table = {
-        let snapshot = server.engine.snapshot();
-        Arc::clone(snapshot.table("edge", "public", "climate").unwrap())
-    };
     let settings = nilometer_engine::TableSettings {
-        duplicates,
-        ..table.settings.clone()
+        duplicates: nilometer_engine::Duplicates::Keep,
+        ..nilometer_engine::TableSettings::default()
     };
     server
         .engine
-        .alter_table("edge", "public", "climate", settings)
+        .set_table("edge", "public", "climate", settings)
         .unwrap();
     let (pages, flash) = (small(), Flash::of_image("dev", 1));
     for (after, range, repeated) in [
@@ -55,7 +50,8 @@ async fn pages_that_come_again_are_not_stored_again() {
 async fn an_empty_body_asks_how_far_the_flash_has_come() {
     let server = Server::new();
     let (pages, flash) = (small(), Flash::of_image("dev", 1));
-    let ask = || server.send("POST", &flash.path(), &[], "");
+    let path = flash.path();
+    let ask = || server.send("POST", &path, &[], "");
     let answer = ask().await;
     assert_eq!(
         (answer.progress(), answer.number("checksum")),

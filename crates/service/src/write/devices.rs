@@ -112,7 +112,9 @@ impl Service {
                 Err(Error::Engine(EngineError::TransactionOvertaken { .. }))
                     if tries < TRIES_MAX => {}
                 Err(Error::Engine(
-                    EngineError::RowLocked { .. } | EngineError::RelationChanged { .. },
+                    EngineError::RowLocked { .. }
+                    | EngineError::RelationKey { .. }
+                    | EngineError::RelationChanged { .. },
                 )) => return Err(self.busy(target)),
                 stored => return stored,
             }
@@ -137,8 +139,16 @@ impl Service {
         row.push(Value::I64(progress.sequence.cast_signed()));
         row.push(Value::I64(i64::from(progress.checksum)));
         // First, because its lock keeps another request of the same flash away.
-        let change = RelationChange::Replace(devices, vec![row]);
-        transaction.write_relations(Some(&snapshot), &[change])?;
+        match known {
+            Some(_) => {
+                let change = RelationChange::Replace(devices, vec![row]);
+                transaction.write_relations(Some(&snapshot), &[change])?;
+            }
+            None => {
+                let change = RelationChange::Insert(devices, vec![row]);
+                transaction.write_relations(None, &[change])?;
+            }
+        }
         let session = Session::in_schema(Arc::clone(engine), &target.database, None)?;
         let mut session = session.within(&transaction);
         for part in rows {
