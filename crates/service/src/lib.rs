@@ -59,6 +59,7 @@ pub use surface::Surface;
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
 pub use write::copy::CopyTarget;
-pub use write::devices::{DeviceProgress, DeviceRows, DeviceTarget};
+pub use write::device_progress::{DeviceProgress, DeviceTarget};
+pub use write::devices::DeviceRows;
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -4,6 +4,7 @@
 //! read a body off a connection, or say in a protocol's words what came of it.
 
 pub(crate) mod copy;
+pub(crate) mod device_progress;
 pub(crate) mod devices;
 pub(crate) mod sessions;
 

@@ -155,7 +155,7 @@ fn rows_of_a_firmware_arrive_however_often_the_power_goes_and_the_server_dies() 
 fn an_image_of_the_flash_goes_on_where_the_device_has_stopped() {
     let mut firmware = Firmware::build();
     let server = firmware.server();
-    let output = firmware.run(&server, 600, 9000);
+    let output = firmware.run(&server, 600, 3600);
     assert_eq!(output.status.code(), Some(CUT), "{output:?}");
     let key = firmware.dir.path().join("dev.key");
     std::fs::write(&key, &firmware.key).unwrap();

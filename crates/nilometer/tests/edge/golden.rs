@@ -130,12 +130,7 @@ async fn golden_pages_become_the_rows_that_are_listed_beside_them() {
         (&["ticks_of_a_boot"], "3:-7", -7, 1000),
         (&["floats_of_all_kinds"], "", 0, 1),
         // Three pages of two seals.
-        (
-            &["written_0", "written_1", "written_2"],
-            "2:5",
-            0,
-            1_000_000,
-        ),
+        (&["written_0", "written_1", "written_2"], "", 0, 1_000_000),
     ];
     let others: [&[&str]; 6] = [
         &["blocked"],

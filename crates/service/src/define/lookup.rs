@@ -10,7 +10,7 @@ use super::error::{DefineError, Object};
 use super::{policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
-use crate::write::devices::keeps_devices;
+use crate::write::device_progress::keeps_devices;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
