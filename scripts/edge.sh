@@ -55,7 +55,7 @@ check "C written, Rust read" env NILOMETER_EDGE_LISTS="$out/lists" cargo test --
 examples() {
     "$compiler" -std=c99 -Wall -Wextra -Werror -Iedge/include -Iedge/src "${sources[@]}" edge/examples/plain/main.c -o "$out/plain" &&
         "$out/plain" "$out/flash.img" && "$out/plain" "$out/flash.img" &&
-        "$compiler" -std=gnu99 -Wall -Wextra -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs edge/examples/esp-idf/main/main.c &&
+        "$compiler" -std=gnu99 -Wall -Wextra -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs edge/examples/esp-idf/main/*.c &&
         "$compiler" -std=gnu99 -Wall -Wextra -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs edge/examples/zephyr/src/main.c &&
         "${CXX:-c++}" -std=gnu++11 -Wall -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs -include Arduino.h \
             -x c++ edge/examples/arduino/SensorLog/SensorLog.ino
