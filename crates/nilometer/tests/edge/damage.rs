@@ -1,6 +1,8 @@
 //! Promise: a page that is not the one that was written is refused by its place, what is before it is kept, and a request that
 //! would become too much is refused before it does.
 
+use std::sync::Arc;
+
 use nilometer_edge::EdgeConfig;
 use nilometer_service::ServiceOptions;
 
@@ -181,7 +183,7 @@ async fn limits_hold_before_anything_is_decoded_and_keep_what_is_before_them() {
         bodies_bytes_max: 64 << 10,
         ..ServiceOptions::default()
     };
-    let server = Server::at(&Default::default(), EdgeConfig::default(), little_memory);
+    let server = Server::at(&Arc::default(), EdgeConfig::default(), little_memory);
     let answer = server.push(&flash, 0, &all(&pages)).await;
     assert_eq!(answer.progress(), (503, 0), "{}", answer.text);
     assert!(answer.text.contains("bodies-bytes-max"), "{}", answer.text);
@@ -202,7 +204,7 @@ async fn hostile_pages_with_right_checksums_are_answered_and_never_break_the_ser
         let page = golden(&format!("{name}.bin"));
         let body = page.len() - 4;
         for at in 0..body {
-            for value in [0x00, 0x01, 0x7f, 0x80, 0xff, page[at] ^ 0x10] {
+            for value in [0x00, 0xff, page[at] ^ 0x01, page[at] ^ 0x10] {
                 let mut hostile = page.clone();
                 hostile[at] = value;
                 let checksum = crc32c::crc32c(&hostile[..body]);

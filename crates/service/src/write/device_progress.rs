@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nilometer_engine::{
     Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
-    RelationSchema, Snapshot, Value,
+    RelationReader, RelationSchema, Snapshot, Value,
 };
 
 use crate::access::{INTERNAL_DATABASE, Principal, internal_relation, internal_rows};
@@ -44,9 +44,7 @@ pub(crate) fn keeps_devices(name: &str) -> bool {
 
 /// How far a flash has been taken in; `None` = nothing was.
 pub(super) fn progress_of(snapshot: &Snapshot, target: &DeviceTarget) -> Option<DeviceProgress> {
-    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
-    let relation = snapshot.relation(INTERNAL_DATABASE, &schema, DEVICES)?;
-    let row = relation.get(&key(target))?;
+    let row = devices(snapshot)?.get(&key(target))?;
     let number = |column: usize| match row.get(column) {
         Some(Value::I64(value)) => Some(*value),
         _ => None,
@@ -71,8 +69,8 @@ pub(crate) fn move_database(
     if keys.is_empty() {
         return Ok(());
     }
-    let devices = relation(engine)?;
-    let mut changes = vec![RelationChange::Delete(Arc::clone(&devices), keys)];
+    let relation = relation(engine)?;
+    let mut changes = vec![RelationChange::Delete(Arc::clone(&relation), keys)];
     if let Some(to) = to {
         let moved = all.iter().filter(is_meant).map(|row| {
             let mut row = row.to_vec();
@@ -81,7 +79,7 @@ pub(crate) fn move_database(
             }
             row
         });
-        changes.push(RelationChange::Replace(devices, moved.collect()));
+        changes.push(RelationChange::Replace(relation, moved.collect()));
     }
     engine.write_relations(&changes)?;
     Ok(())
@@ -103,6 +101,11 @@ pub(super) fn moved_on(
     }
 }
 
+fn devices(snapshot: &Snapshot) -> Option<RelationReader> {
+    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
+    snapshot.relation(INTERNAL_DATABASE, &schema, DEVICES)
+}
+
 fn key(target: &DeviceTarget) -> Vec<Value> {
     vec![
         Value::from(target.database.as_str()),
@@ -113,6 +116,9 @@ fn key(target: &DeviceTarget) -> Vec<Value> {
 
 /// The relation, made if it is not there.
 pub(super) fn relation(engine: &Arc<Engine>) -> Result<Arc<RelationSchema>, EngineError> {
+    if let Some(there) = devices(&engine.snapshot()) {
+        return Ok(Arc::clone(there.schema()));
+    }
     let column = |name: &str, kind| RelationColumn {
         name: name.to_owned(),
         kind,
