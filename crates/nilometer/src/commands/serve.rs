@@ -121,8 +121,8 @@ struct EdgeArgs {
     #[arg(long, value_name = "FILE", env = "NILOMETER_EDGE_SECRET_FILE")]
     edge_secret_file: Option<PathBuf>,
     /// Databases that devices with a key may write to, separated by commas.
-    #[arg(long, value_name = "NAMES", env = "NILOMETER_EDGE_DATABASES", value_delimiter = ',', default_values_t = EdgeConfig::default().databases)]
-    edge_databases: Vec<String>,
+    #[arg(long, value_name = "NAMES", env = "NILOMETER_EDGE_DATABASES", default_value_t = EdgeConfig::default().databases.join(","))]
+    edge_databases: String,
     /// Tag that says which device a series is of.
     #[arg(long, value_name = "NAME", env = "NILOMETER_EDGE_DEVICE_TAG", default_value_t = EdgeConfig::default().device_tag, value_parser = parse_tag)]
     edge_device_tag: String,
@@ -360,10 +360,9 @@ impl ServeArgs {
         settings.service.auth = self.access.auth;
         settings.service.jwt = self.influx.jwt_secret(&settings.service)?;
         settings.edge.secret = self.edge.secret()?;
-        settings
-            .edge
-            .databases
-            .clone_from(&self.edge.edge_databases);
+        let databases = self.edge.edge_databases.split(',').map(str::trim);
+        let databases = databases.filter(|name| !name.is_empty());
+        settings.edge.databases = databases.map(str::to_owned).collect();
         settings
             .edge
             .device_tag
