@@ -44,7 +44,7 @@ typedef struct {
     ne_transport _transport;
     ne_sync_options _options;
     uint64_t acknowledged; /* the sequence of the last page that the server has; 0 = none */
-    uint64_t refused;      /* the page that the server does not take; 0 = it is not about a page */
+    uint64_t refused;      /* the page that the server does not take, or that has no clock; 0 = it is not about a page */
     int http_status;       /* of the last answer; 0 = there was none */
     uint64_t _skipped;
     bool _is_known, _is_single;
@@ -61,7 +61,7 @@ ne_status ne_sync_open(ne_sync *sync, ne_store *store, const ne_transport *trans
  * this number; raise `store` and open again. */
 ne_status ne_sync_step(ne_sync *sync);
 
-/* Gives up the page that was refused: the next ones are sent without it. */
+/* Gives up the page `refused`: the next ones are sent without it. */
 void ne_sync_skip(ne_sync *sync);
 
 #ifdef __cplusplus

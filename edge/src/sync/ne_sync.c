@@ -312,6 +312,7 @@ ne_status ne_sync_step(ne_sync *sync) {
         status = request(sync, &pages);
     }
     if (status != NE_OK) {
+        sync->refused = status == NE_NO_CLOCK ? pages.first : 0;
         return status;
     }
     if (number_in(sync->answer, "\"acknowledged\":", &acknowledged) && acknowledged != sync->acknowledged) {
