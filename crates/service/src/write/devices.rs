@@ -84,7 +84,7 @@ impl Service {
                     EngineError::RowLocked { .. }
                     | EngineError::RelationKey { .. }
                     | EngineError::RelationChanged { .. },
-                )) => return Err(self.busy(target)),
+                )) => return Err(busy(target)),
                 stored => return stored,
             }
         }
@@ -102,7 +102,7 @@ impl Service {
         let transaction = engine.begin()?;
         let snapshot = transaction.snapshot();
         if progress_of(&snapshot, target) != known {
-            return Err(self.busy(target));
+            return Err(busy(target));
         }
         // First, because its lock keeps another request of the same flash away.
         let change = moved_on(devices, target, known, progress);
@@ -118,11 +118,12 @@ impl Service {
         transaction.commit()?;
         Ok(())
     }
+}
 
-    fn busy(&self, target: &DeviceTarget) -> Error {
-        Error::DeviceBusy {
-            device: target.device.clone(),
-        }
+/// Another request has the flash, or had it since its progress was read.
+fn busy(target: &DeviceTarget) -> Error {
+    Error::DeviceBusy {
+        device: target.device.clone(),
     }
 }
 
