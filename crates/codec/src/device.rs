@@ -1,9 +1,9 @@
 //! Device pages: what a microcontroller sends, checked and taken apart.
 //!
 //! Does: check the checksum, the structure and the bounds of a page, name its blocks and where their column pages are;
-//! `verify` decodes all of them and compares times and statistics. Does not: write device pages (the C library in `edge/`
-//! does), or know what a server makes of them.
-//! Next: `docs/format/device-page.md`.
+//! `decode` decodes all of them once, compares times and statistics, and hands the values on. Does not: write device pages
+//! (the C library in `edge/` does), or know what a server makes of them.
+//! Next: `docs/format/device-page.md`; `device_image.rs` for pages in the image of a flash.
 
 use std::ops::Range;
 
@@ -34,6 +34,8 @@ pub struct DevicePage<'a> {
     pub is_last: bool,
     /// Number of the page in its seal.
     pub part: u16,
+    /// Which of the device's logs was sealed.
+    pub source: u32,
     /// Nanoseconds in one unit of time.
     pub tick_ns: u32,
     /// The start of the device that its ticks are counted from; 0 = they are counted from 1970.
@@ -92,18 +94,12 @@ pub struct DeviceStatistics {
 impl<'a> DevicePage<'a> {
     /// Checks a page and takes it apart. Bytes behind it must be 0xff, as erased flash is.
     pub fn open(bytes: &'a [u8]) -> Result<Self, Error> {
-        let head = bytes.get(..HEAD_BYTES).ok_or(Error::Truncated)?;
-        if &head[..4] != MAGIC {
-            return Err(Error::corrupt("this is not a device page"));
+        if bytes.starts_with(MAGIC) && bytes.get(4).is_some_and(|it| *it != VERSION) {
+            return Err(Error::UnknownDevicePage(bytes[4]));
         }
-        if head[4] != VERSION {
-            return Err(Error::UnknownDevicePage(head[4]));
-        }
-        let length = u32_at(head, 8) as usize;
-        if !(HEAD_BYTES + CRC_BYTES..=DEVICE_PAGE_BYTES_MAX).contains(&length) {
-            return Err(Error::corrupt("a device page is not as long as it says"));
-        }
-        let page = bytes.get(..length).ok_or(Error::Truncated)?;
+        let length = device_page_bytes(bytes)?;
+        let page = &bytes[..length];
+        let head = &page[..HEAD_BYTES];
         if bytes[length..].iter().any(|byte| *byte != 0xff) {
             return Err(Error::corrupt("bytes after a device page"));
         }
@@ -117,6 +113,7 @@ impl<'a> DevicePage<'a> {
             sequence: u64_at(head, 16),
             is_last: head[5] == LAST,
             part: u16_at(head, 6),
+            source: u32_at(head, 56),
             tick_ns: u32_at(head, 48),
             boot: u32_at(head, 52),
             times: (
@@ -136,9 +133,25 @@ impl<'a> DevicePage<'a> {
         Ok(page)
     }
 
+    /// Rows of all its blocks.
+    pub fn rows(&self) -> usize {
+        self.blocks.iter().map(|block| block.rows).sum()
+    }
+
     /// Decodes every column and compares rows, the order of times, and statistics with what the page says. `bytes` are those
     /// that it was opened from.
     pub fn verify(&self, bytes: &[u8], column: &mut ColumnBuf) -> Result<(), Error> {
+        self.decode(bytes, column, |_, _, _| {})
+    }
+
+    /// As [`Self::verify`], and shows every column once: the block, the field or `None` for the times without
+    /// [`DeviceBlock::base`], and what is in it. After an error, what was shown before does not count.
+    pub fn decode(
+        &self,
+        bytes: &[u8],
+        column: &mut ColumnBuf,
+        mut show: impl FnMut(&DeviceBlock<'a>, Option<&DeviceField<'a>>, &ColumnBuf),
+    ) -> Result<(), Error> {
         for block in &self.blocks {
             decode_page(&bytes[block.time_page.clone()], column)?;
             let times = column.i64s();
@@ -150,6 +163,7 @@ impl<'a> DevicePage<'a> {
                     "times of a device page are not those of its block",
                 ));
             }
+            show(block, None, column);
             for field in &block.fields {
                 let page = &bytes[field.page.clone()];
                 decode_page(page, column)?;
@@ -163,6 +177,7 @@ impl<'a> DevicePage<'a> {
                         "statistics of a device page are not those of its values",
                     ));
                 }
+                show(block, Some(field), column);
             }
         }
         Ok(())
@@ -237,6 +252,22 @@ impl DeviceStatistics {
             last: values.last()?,
         })
     }
+}
+
+/// Bytes of the device page that `bytes` begin with, by its head: where pages follow each other. Nothing else is checked.
+pub fn device_page_bytes(bytes: &[u8]) -> Result<usize, Error> {
+    let head = bytes.get(..HEAD_BYTES).ok_or(Error::Truncated)?;
+    if &head[..4] != MAGIC {
+        return Err(Error::corrupt("this is not a device page"));
+    }
+    let length = u32_at(head, 8) as usize;
+    if !(HEAD_BYTES + CRC_BYTES..=DEVICE_PAGE_BYTES_MAX).contains(&length) {
+        return Err(Error::corrupt("a device page is not as long as it says"));
+    }
+    if bytes.len() < length {
+        return Err(Error::Truncated);
+    }
+    Ok(length)
 }
 
 fn blocks(body: &[u8], base: i64, count: u16) -> Result<Vec<DeviceBlock<'_>>, Error> {
@@ -364,19 +395,19 @@ fn text(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes).map_err(|_| Error::corrupt("a name in a device page is not UTF-8"))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes[at..]
         .first_chunk()
         .map_or(0, |it| u16::from_le_bytes(*it))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes[at..]
         .first_chunk()
         .map_or(0, |it| u32::from_le_bytes(*it))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes[at..]
         .first_chunk()
         .map_or(0, |it| u64::from_le_bytes(*it))

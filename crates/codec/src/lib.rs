@@ -29,6 +29,7 @@ mod boolean;
 mod cold;
 mod column;
 pub mod device;
+pub mod device_image;
 mod encoding;
 mod error;
 mod float;

@@ -249,6 +249,11 @@ impl Received {
         self.bytes.is_empty()
     }
 
+    /// The bytes as they came, with their compression.
+    pub fn as_sent(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The body without its compression. Computes, so it belongs on a blocking thread.
     pub fn inflate(self) -> Result<Inflated, ErrorResponse> {
         if self.encoding == Encoding::Identity {

@@ -172,7 +172,8 @@ async fn admit(http: &Http, route: Option<Rules>, head: &mut Parts) -> Result<()
             "connections-max",
         ));
     }
-    if !is_open {
+    let is_signed = route.is_some_and(|route| route.is_signed);
+    if !is_open && !is_signed {
         let access = http.service().access();
         let shown = if access.asks() {
             credentials::shown(head)
@@ -182,7 +183,8 @@ async fn admit(http: &Http, route: Option<Rules>, head: &mut Parts) -> Result<()
         let principal: Principal = access.login(&shown).await?;
         head.extensions.insert(principal);
     }
-    check_origin(http, is_open, head)
+    // A page that a browser was lured to has no key to sign with.
+    check_origin(http, is_open || is_signed, head)
 }
 
 /// Refuses what pages of other servers have a browser send. Without a token a browser is all they need.

@@ -30,6 +30,7 @@ pub struct Route<S = ()> {
     path: &'static str,
     methods: Vec<&'static str>,
     is_open: bool,
+    is_signed: bool,
     words: &'static Words,
     handlers: MethodRouter<S>,
 }
@@ -41,6 +42,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             path,
             methods: Vec::new(),
             is_open: false,
+            is_signed: false,
             words: Words::own(),
             handlers: MethodRouter::new(),
         }
@@ -80,6 +82,12 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         self
     }
 
+    /// Nobody is asked for the token, because the handler checks a signature of the whole request.
+    pub fn signed(mut self) -> Self {
+        self.is_signed = true;
+        self
+    }
+
     /// Answers errors in these words.
     pub fn words(mut self, words: &'static Words) -> Self {
         self.words = words;
@@ -92,6 +100,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             path,
             methods,
             is_open,
+            is_signed,
             words,
             handlers,
         } = self;
@@ -99,6 +108,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             path,
             methods,
             is_open,
+            is_signed,
             words,
             handlers: handlers.with_state(state),
         }
@@ -134,6 +144,8 @@ pub(crate) struct Rules {
     pub(crate) path: &'static str,
     /// Nobody is asked for the token.
     pub(crate) is_open: bool,
+    /// Nobody is asked for the token, because the handler checks a signature.
+    pub(crate) is_signed: bool,
     pub(crate) words: &'static Words,
 }
 
@@ -160,6 +172,7 @@ pub fn router(http: &Arc<Http>, surfaces: &[Box<dyn Routes>]) -> Router {
         let Route {
             path,
             is_open,
+            is_signed,
             words,
             ..
         } = route;
@@ -169,6 +182,7 @@ pub fn router(http: &Arc<Http>, surfaces: &[Box<dyn Routes>]) -> Router {
             Rules {
                 path,
                 is_open,
+                is_signed,
                 words,
             },
         );

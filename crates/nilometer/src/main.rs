@@ -57,6 +57,9 @@ enum Command {
     Backup(Box<commands::upkeep::BackupArgs>),
     /// Restore a data directory from a backup, verifying every checksum.
     Restore(commands::upkeep::RestoreArgs),
+    /// Flash images of microcontrollers: look into one, send its pages to a server, print the key of a device.
+    #[command(subcommand)]
+    Edge(commands::edge::EdgeCommand),
     /// Start a local server, load benchmark data, run a dozen queries, and show the timings.
     Demo(commands::demo::DemoArgs),
     /// Generate benchmark data, load it, and time queries.
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Settle(args) => commands::upkeep::settle(&args),
         Command::Backup(args) => commands::upkeep::backup(&args),
         Command::Restore(args) => commands::upkeep::restore(&args),
+        Command::Edge(command) => commands::edge::run(command),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Bench(command) => commands::bench::run(command),
         Command::Completions(args) => commands::manual::completions(&args, Cli::command()),

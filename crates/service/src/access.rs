@@ -8,6 +8,7 @@
 //! Next: `store.rs` for the rows, `password.rs` for verifiers, `privilege.rs` for privileges.
 
 mod change;
+mod device_secret;
 mod jwt;
 mod password;
 mod principal;
@@ -28,6 +29,7 @@ use crate::language::LanguageContext;
 use crate::token::Token;
 
 pub use change::UserChange;
+pub use device_secret::{DeviceKey, DeviceSecret};
 pub use jwt::JwtSecret;
 pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};

@@ -64,6 +64,14 @@ pub struct Counters {
     pub records_unreachable: Counter,
     /// Records answered to TStorage's clients.
     pub records_read: Counter,
+    /// Pages of devices that were taken in.
+    pub device_pages: Counter,
+    /// Pages of devices that came again.
+    pub device_pages_repeated: Counter,
+    /// Requests of devices that were refused because of a page.
+    pub device_pages_refused: Counter,
+    /// Rows of the pages that were taken in.
+    pub device_rows: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.

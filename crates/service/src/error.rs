@@ -55,6 +55,30 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A secret of device keys is unfit. Its text is never said.
+    #[error("the secret of device keys of {origin} {reason}; make one with `openssl rand -hex 32`")]
+    DeviceSecret {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// What a device sent is not signed with its key.
+    #[error(
+        "authorization failed: the request is not signed with the key of device \"{device}\"; `nilometer edge key` prints the right one"
+    )]
+    DeviceSignature {
+        /// The device that it says it is.
+        device: String,
+    },
+    /// Two requests have sent pages of one flash.
+    #[error(
+        "pages of device \"{device}\" are being stored by another request; ask again how far it has come"
+    )]
+    DeviceBusy {
+        /// The device.
+        device: String,
+    },
     /// A client and this server do not agree on how a password is proved.
     #[error("the client's proof of its password is not one of SCRAM-SHA-256: {reason}")]
     Scram {
@@ -247,12 +271,14 @@ impl Error {
             Self::Threads { .. }
             | Self::Token { .. }
             | Self::JwtSecret { .. }
+            | Self::DeviceSecret { .. }
             | Self::Panicked { .. }
             | Self::Surface(_) => Class::Internal,
             Self::WrongToken
             | Self::NoCredentials
             | Self::WrongPassword
             | Self::Scram { .. }
+            | Self::DeviceSignature { .. }
             | Self::BearerToken { .. } => Class::Unauthorized,
             Self::NotAllowed { .. }
             | Self::NotAdministrator { .. }
@@ -262,7 +288,7 @@ impl Error {
                 Class::BadRequest
             }
             Self::QueriesWaiting { .. } => Class::TooMany,
-            Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
+            Self::BodyMemory { .. } | Self::DeviceBusy { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
@@ -330,6 +356,7 @@ impl Error {
             self,
             Self::QueriesWaiting { .. }
                 | Self::BodyMemory { .. }
+                | Self::DeviceBusy { .. }
                 | Self::WriteTime { .. }
                 | Self::Engine(EngineError::Memory { .. })
         )

@@ -28,8 +28,8 @@ mod verifier;
 mod write;
 
 pub use access::{
-    Access, Credentials, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
-    Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
+    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place,
+    Principal, Privilege, Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
@@ -60,6 +60,8 @@ pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
 pub use write::acquisition::{Acquisitions, Stamps};
 pub use write::copy::CopyTarget;
+pub use write::device_progress::{DeviceProgress, DeviceTarget};
+pub use write::devices::DeviceRows;
 pub use write::made::NewTable;
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -5,6 +5,8 @@
 
 pub(crate) mod acquisition;
 pub(crate) mod copy;
+pub(crate) mod device_progress;
+pub(crate) mod devices;
 pub(crate) mod made;
 pub(crate) mod sessions;
 

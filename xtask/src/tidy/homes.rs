@@ -42,6 +42,7 @@ const HOMES: &[Home] = &[
             "nilometer-http",
             "nilometer-native",
             "nilometer-influx",
+            "nilometer-edge",
             "nilometer-influxql",
             "nilometer-influx",
             "nilometer-simserver",

@@ -10,6 +10,7 @@ use clap::Args;
 use nilometer_bench::queries::QueryOptions;
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queries};
+use nilometer_edge::EdgeConfig;
 use nilometer_engine::{Engine, Options};
 use nilometer_http::{HttpConfig, HttpSurface};
 use nilometer_native::NativeConfig;
@@ -74,7 +75,7 @@ impl LocalServer {
                 let http = HttpSurface {
                     listener,
                     config: HttpConfig::default(),
-                    routes: surfaces(NativeConfig::default()),
+                    routes: surfaces(NativeConfig::default(), EdgeConfig::default()),
                 };
                 let service = Service::new(served, executor, options, nilometer::languages)?;
                 service.serve(vec![Box::new(http)], stop).await?;

@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use nilometer_edge::{Edge, EdgeConfig};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
 use nilometer_influx::{Influx, Udp, UdpConfig};
 use nilometer_native::{Native, NativeConfig};
 use nilometer_service::{
-    JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
+    DeviceSecret, JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
 };
 use nilometer_tstorage::TstorageConfig;
 use tokio::net::TcpListener;
@@ -59,6 +60,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     influx: InfluxArgs,
     #[cfg(feature = "sql")]
+    #[command(flatten)]
+    edge: EdgeArgs,
     #[command(flatten)]
     postgres: PostgresArgs,
     #[command(flatten)]
@@ -118,6 +121,22 @@ struct InfluxArgs {
     influx_udp_batch_ms_max: u64,
 }
 
+/// What microcontrollers send to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Devices")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
+struct EdgeArgs {
+    /// File with the secret that keys of devices are derived from. With it devices sign what they send, and need no token.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_EDGE_SECRET_FILE")]
+    edge_secret_file: Option<PathBuf>,
+    /// Databases that devices with a key may write to, separated by commas.
+    #[arg(long, value_name = "NAMES", env = "NILOMETER_EDGE_DATABASES", default_value_t = EdgeConfig::default().databases.join(","))]
+    edge_databases: String,
+    /// Tag that says which device a series is of.
+    #[arg(long, value_name = "NAME", env = "NILOMETER_EDGE_DEVICE_TAG", default_value_t = EdgeConfig::default().device_tag, value_parser = parse_tag)]
+    edge_device_tag: String,
+}
+
 /// What is logged, to standard error.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
@@ -145,6 +164,7 @@ struct Settings {
     service: ServiceOptions,
     http: HttpConfig,
     native: NativeConfig,
+    edge: EdgeConfig,
 }
 
 macro_rules! limits {
@@ -195,6 +215,12 @@ limits! {
     queries_max: usize, "N", "NILOMETER_QUERIES_MAX", service.queries_max;
     /// Queries that may wait to run.
     queries_waiting_max: usize, "N", "NILOMETER_QUERIES_WAITING_MAX", service.queries_waiting_max;
+    /// Largest body with pages of a device, in bytes.
+    edge_body_bytes_max: usize, "BYTES", "NILOMETER_EDGE_BODY_BYTES_MAX", edge.body_bytes_max;
+    /// Largest memory that the rows in one body of a device may take, in bytes.
+    edge_rows_bytes_max: usize, "BYTES", "NILOMETER_EDGE_ROWS_BYTES_MAX", edge.rows_bytes_max;
+    /// Tables that one body of a device may write to.
+    edge_tables_max: usize, "N", "NILOMETER_EDGE_TABLES_MAX", edge.tables_max;
     /// Largest number of rows in a query result.
     answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", native.answer_rows_max;
     /// Largest number of rows in a query result in the format pretty.
@@ -223,6 +249,14 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     found
         .next()
         .ok_or_else(|| format!("{text} names no address"))
+}
+
+/// A tag of another name than the time has.
+fn parse_tag(text: &str) -> Result<String, String> {
+    if text.is_empty() || text == "time" {
+        return Err("a tag has a name, and not that of the time".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// Serves until it is told to stop; `settings` is what SQL shows of the settings in force.
@@ -261,7 +295,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let engine = Arc::new(engine);
     let executor = Threads::start(all.service.query.threads)?;
     let service = Service::new(engine, executor, all.service, nilometer::languages)?;
-    let routes = surfaces(all.native);
+    let routes = surfaces(all.native, all.edge);
     let udp = args.influx.udp();
     let others = Others {
         udp,
@@ -273,8 +307,12 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
 }
 
 /// What is spoken over HTTP. A surface on a socket of its own has its place in [`listen`].
-pub(crate) fn surfaces(config: NativeConfig) -> Vec<Box<dyn Routes>> {
-    vec![Box::new(Native { config }), Box::new(Influx)]
+pub(crate) fn surfaces(config: NativeConfig, edge: EdgeConfig) -> Vec<Box<dyn Routes>> {
+    vec![
+        Box::new(Native { config }),
+        Box::new(Influx),
+        Box::new(Edge { config: edge }),
+    ]
 }
 
 impl ServeArgs {
@@ -283,6 +321,14 @@ impl ServeArgs {
         settings.service.token = self.access.token()?;
         settings.service.auth = self.access.auth;
         settings.service.jwt = self.influx.jwt_secret(&settings.service)?;
+        settings.edge.secret = self.edge.secret()?;
+        let databases = self.edge.edge_databases.split(',').map(str::trim);
+        let databases = databases.filter(|name| !name.is_empty());
+        settings.edge.databases = databases.map(str::to_owned).collect();
+        settings
+            .edge
+            .device_tag
+            .clone_from(&self.edge.edge_device_tag);
         let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
@@ -345,6 +391,21 @@ impl InfluxArgs {
         };
         Some((self.influx_udp_bind?, config))
     }
+}
+
+impl EdgeArgs {
+    /// The secret of the file.
+    fn secret(&self) -> anyhow::Result<Option<DeviceSecret>> {
+        let path = self.edge_secret_file.as_deref();
+        path.map(read_device_secret).transpose()
+    }
+}
+
+/// The secret of device keys that a file has.
+pub(crate) fn read_device_secret(path: &Path) -> anyhow::Result<DeviceSecret> {
+    let file = read("--edge-secret-file", path)?;
+    let text = String::from_utf8_lossy(&file.bytes);
+    Ok(DeviceSecret::new(&text, &path.display().to_string())?)
 }
 
 impl AccessArgs {

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use axum::response::Response;
 use http_body_util::BodyExt;
+use nilometer_edge::Edge;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_http::{Hosts, Http, HttpConfig, HttpSurface, Origins, RouteInfo, Routes, router};
@@ -133,7 +134,11 @@ pub(crate) fn service_over(engine: Arc<Engine>, options: ServiceOptions) -> Arc<
 
 /// What the program mounts.
 fn surfaces(config: NativeConfig) -> Vec<Box<dyn Routes>> {
-    vec![Box::new(Native { config }), Box::new(Influx)]
+    vec![
+        Box::new(Native { config }),
+        Box::new(Influx),
+        Box::new(Edge::default()),
+    ]
 }
 
 /// Every route of these.

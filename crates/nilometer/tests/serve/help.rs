@@ -28,6 +28,9 @@ const COMMANDS: &[&[&str]] = &[
     &["inspect"],
     &["backup"],
     &["restore"],
+    &["edge", "key"],
+    &["edge", "inspect"],
+    &["edge", "push"],
     &["demo"],
     &["serve"],
 ];
@@ -115,6 +118,11 @@ fn prepare(dir: &Path, server: &Server) {
     file("nilometer.toml", b"data = \"./data\"\n");
     let points = b"m,host=a v=1.5 1700000000\nm,host=b v=2.5 1700000000\n";
     file("points.lp.gz", &gzip(points));
+    file("edge.secret", b"0123456789abcdef0123456789abcdef\n");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/device-1");
+    let image = std::fs::read(golden.join("image_unit_1.img"));
+    file("flash.img", &image.expect("a golden image"));
+    assert_eq!(server.write("edge", "m v=1 1").status, 204);
     std::fs::create_dir(dir.join("exported")).expect("a folder");
     file("exported/m.lp", points);
     for (database, lines) in [

@@ -11,6 +11,7 @@ use super::{payload, policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
 use crate::write::acquisition::keeps_acquisitions;
+use crate::write::device_progress::keeps_devices;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -111,6 +112,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
         || keeps_users(name)
         || keeps_schedule(name)
         || keeps_acquisitions(name)
+        || keeps_devices(name)
 }
 
 /// Names of the relations of a schema, sorted.

@@ -17,6 +17,7 @@ use super::{payload, policies, views};
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
 use crate::jobs::schedule;
+use crate::write::device_progress;
 use crate::write::sessions::Scope;
 
 /// Where names without database or schema are.
@@ -80,6 +81,7 @@ pub fn run(
                 Ok(()) => {
                     engine.drop_database(&name)?;
                     schedule::move_database(engine, &name, None)?;
+                    device_progress::move_database(engine, &name, None)?;
                     Ok(access::move_database(engine, &name, None)?)
                 }
                 Err(_) if if_exists => Ok(()),
@@ -91,6 +93,7 @@ pub fn run(
             found.map_err(|missing| missing.about(Part::Name))?;
             engine.rename_database(&name, &to)?;
             schedule::move_database(engine, &name, Some(&to))?;
+            device_progress::move_database(engine, &name, Some(&to))?;
             Ok(access::move_database(engine, &name, Some(&to))?)
         }
         Change::SetDefaultSchema { database, schema } => {
