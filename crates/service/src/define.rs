@@ -11,6 +11,7 @@
 mod change;
 mod error;
 mod lookup;
+pub(crate) mod own_relations;
 mod payload;
 mod policies;
 mod run;

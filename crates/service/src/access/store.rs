@@ -9,13 +9,10 @@ use nilometer_engine::{
 
 use super::password::Verifiers;
 use super::privilege::{Place, Privileges};
+use crate::define::own_relations::{GRANTS, USERS};
 
 /// The database of what the store keeps for itself. Nobody else has a place there.
 pub const INTERNAL_DATABASE: &str = "_internal";
-
-/// No statement can name them by accident, and no language finds them.
-const USERS: &str = "system users";
-const GRANTS: &str = "system grants";
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +45,6 @@ impl Grant {
             table: self.table.as_deref(),
         }
     }
-}
-
-/// Whether a relation is only here to keep users.
-pub(crate) fn keeps_users(name: &str) -> bool {
-    name == USERS || name == GRANTS
 }
 
 /// The rows of a relation of the store's own.

@@ -7,11 +7,8 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::{payload, policies, views};
-use crate::access::keeps_users;
-use crate::jobs::schedule::keeps_schedule;
-use crate::write::acquisition::keeps_acquisitions;
-use crate::write::device_progress::keeps_devices;
+use super::views;
+use crate::define::own_relations::is_hidden;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -102,17 +99,6 @@ pub fn find_relation(
         return None;
     }
     snapshot.relation(database, schema, name)
-}
-
-/// Whether a relation is the store's own, and nobody else's.
-pub(super) fn is_hidden(name: &str) -> bool {
-    views::keeps_views(name)
-        || policies::keeps_settings(name)
-        || payload::keeps_payload_schemas(name)
-        || keeps_users(name)
-        || keeps_schedule(name)
-        || keeps_acquisitions(name)
-        || keeps_devices(name)
 }
 
 /// Names of the relations of a schema, sorted.

@@ -14,9 +14,8 @@ use nilometer_engine::{
 use super::change::TableName;
 use super::error::DefineError;
 use super::views;
+use crate::define::own_relations::PAYLOAD_SCHEMAS;
 
-/// The relation of a schema that holds those of its tables. No statement can name it by accident.
-const RELATION: &str = "system payload schemas";
 /// Columns of a schema at most.
 const COLUMNS_MAX: usize = 256;
 /// The largest payload of the protocol.
@@ -200,18 +199,13 @@ pub fn payload_schema(
     table: &TableSchema,
 ) -> Option<PayloadSchema> {
     let row = snapshot
-        .relation(database, schema, RELATION)?
+        .relation(database, schema, PAYLOAD_SCHEMAS)?
         .get(&[Value::I64(table.id.0.into())])?;
     match row.get(1) {
         // What a later version keeps, and this one does not read, is nothing to this one.
         Some(Value::Text(text)) => PayloadSchema::parse(text).ok(),
         _ => None,
     }
-}
-
-/// Whether a relation is only here to keep payload schemas.
-pub(super) fn keeps_payload_schemas(name: &str) -> bool {
-    name == RELATION
 }
 
 /// Keeps the payload schema of a table in place of the one before, and adds the columns that it does not have; an empty text
@@ -225,9 +219,11 @@ pub(super) fn set(
     let place = (name.database.as_str(), name.schema.as_str());
     let id = Value::I64(table.id.0.into());
     if text.trim().is_empty() {
-        let has_some = engine.snapshot().relation(place.0, place.1, RELATION);
+        let has_some = engine
+            .snapshot()
+            .relation(place.0, place.1, PAYLOAD_SCHEMAS);
         if has_some.is_some() {
-            views::delete(engine, place, RELATION, vec![id])?;
+            views::delete(engine, place, PAYLOAD_SCHEMAS, vec![id])?;
         }
         return Ok(());
     }
@@ -289,9 +285,9 @@ fn store(
         primary_key: vec!["table".to_owned()],
         unique: Vec::new(),
     };
-    engine.create_relation(place.0, place.1, RELATION, &relation)?;
+    engine.create_relation(place.0, place.1, PAYLOAD_SCHEMAS, &relation)?;
     let row = vec![id, Value::from(schema.to_string().as_str())];
-    views::replace(engine, place, RELATION, vec![row])
+    views::replace(engine, place, PAYLOAD_SCHEMAS, vec![row])
 }
 
 #[cfg(test)]

@@ -13,15 +13,13 @@ use nilometer_engine::{
 };
 
 use super::views;
+use crate::define::own_relations::POLICIES;
 
 /// What clients of `InfluxDB` call the schema that every database has from the start.
 pub const DEFAULT_POLICY: &str = "autogen";
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 24 * HOUR_NS;
-
-/// The relation of a schema that holds the settings. No statement can name it by accident.
-const RELATION: &str = "system policy";
 
 /// What is kept of a retention policy beside how long its rows stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +93,7 @@ pub fn policy_of_schema(snapshot: &Snapshot, database: &str, schema: &str) -> St
 /// What is kept of a schema as a policy.
 pub fn policy_settings(snapshot: &Snapshot, database: &str, schema: &str) -> PolicySettings {
     let mut settings = PolicySettings::default();
-    if let Some(relation) = snapshot.relation(database, schema, RELATION) {
+    if let Some(relation) = snapshot.relation(database, schema, POLICIES) {
         for row in relation.rows() {
             if let [Value::Text(name), Value::I64(value), ..] = row.as_ref() {
                 settings.set(name, *value);
@@ -133,11 +131,6 @@ pub fn shard_ns(retention_ns: i64, asked_ns: i64) -> i64 {
     }
 }
 
-/// Whether a relation is only here to keep settings.
-pub(super) fn keeps_settings(name: &str) -> bool {
-    name == RELATION
-}
-
 /// Keeps settings in place of those before.
 pub(super) fn store(
     engine: &Arc<Engine>,
@@ -158,12 +151,12 @@ pub(super) fn store(
         primary_key: vec!["name".to_owned()],
         unique: Vec::new(),
     };
-    engine.create_relation(database, schema, RELATION, &relation)?;
+    engine.create_relation(database, schema, POLICIES, &relation)?;
     let rows = settings.rows();
     let rows = rows
         .iter()
         .map(|(name, value)| vec![Value::from(*name), Value::I64(*value)]);
-    views::replace(engine, (database, schema), RELATION, rows.collect())
+    views::replace(engine, (database, schema), POLICIES, rows.collect())
 }
 
 #[cfg(test)]

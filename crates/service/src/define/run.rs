@@ -13,6 +13,7 @@ use nilometer_engine::{
 use super::change::{Change, Column, Path, TableChange, TableName, TableSetting};
 use super::error::{DefineError, Object, Part};
 use super::lookup;
+use super::own_relations::is_hidden;
 use super::{payload, policies, views};
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
@@ -403,7 +404,7 @@ fn create_relation(
     let (database, schema, relation) = (&name.database, &name.schema, &name.table);
     let snapshot = engine.snapshot();
     refuse_view(&snapshot, &name, relation)?;
-    if lookup::is_hidden(relation) {
+    if is_hidden(relation) {
         let name = relation.clone();
         return Err(DefineError::KeepsOwn { name }.about(Part::Name));
     }

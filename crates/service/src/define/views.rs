@@ -11,21 +11,19 @@ use nilometer_engine::{
 };
 
 use super::change::TableName;
-
-/// The relation of a schema that holds its views. No statement can name it by accident.
-const RELATION: &str = "system views";
+use crate::define::own_relations::VIEWS;
 
 /// The query of a view; `None` = there is no view of this name.
 pub fn view(snapshot: &Snapshot, database: &str, schema: &str, name: &str) -> Option<String> {
     let row = snapshot
-        .relation(database, schema, RELATION)?
+        .relation(database, schema, VIEWS)?
         .get(&[Value::from(name)])?;
     row.get(1).and_then(text)
 }
 
 /// Names of the views of a schema, sorted.
 pub fn views(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
-    let Some(relation) = snapshot.relation(database, schema, RELATION) else {
+    let Some(relation) = snapshot.relation(database, schema, VIEWS) else {
         return Vec::new();
     };
     let rows = relation.rows();
@@ -35,11 +33,6 @@ pub fn views(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// Whether a relation is only here to keep views.
-pub(super) fn keeps_views(name: &str) -> bool {
-    name == RELATION
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -65,16 +58,16 @@ pub(super) fn store(
         primary_key: vec!["name".to_owned()],
         unique: Vec::new(),
     };
-    engine.create_relation(&name.database, &name.schema, RELATION, &relation)?;
+    engine.create_relation(&name.database, &name.schema, VIEWS, &relation)?;
     let row = vec![Value::from(name.table.as_str()), Value::from(query)];
-    replace(engine, (&name.database, &name.schema), RELATION, vec![row])
+    replace(engine, (&name.database, &name.schema), VIEWS, vec![row])
 }
 
 /// Forgets a view.
 pub(super) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), EngineError> {
     let key = vec![Value::from(name.table.as_str())];
     let place = (name.database.as_str(), name.schema.as_str());
-    delete(engine, place, RELATION, key)
+    delete(engine, place, VIEWS, key)
 }
 
 /// Forgets the row with a key of a relation of the store's own.

@@ -11,12 +11,8 @@ use nilometer_engine::{
 };
 
 use crate::access::{internal_relation, internal_rows};
+use crate::define::own_relations::{SCHEDULED, SCHEDULED_RUNS};
 use crate::error::Error;
-
-/// No statement can name them by accident. Two of them, so that the end of a run never brings a statement back that was
-/// dropped meanwhile.
-const STATEMENTS: &str = "system scheduled";
-const RUNS: &str = "system scheduled runs";
 
 /// A statement of the schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,21 +27,16 @@ pub struct Scheduled {
     pub ran_to_ns: Option<i64>,
 }
 
-/// Whether a relation is only here to keep the schedule.
-pub(crate) fn keeps_schedule(name: &str) -> bool {
-    name == STATEMENTS || name == RUNS
-}
-
 /// All statements, those of one database in the order in which they were made.
 pub fn scheduled(snapshot: &Snapshot) -> Vec<Scheduled> {
-    let runs = internal_rows(snapshot, RUNS);
+    let runs = internal_rows(snapshot, SCHEDULED_RUNS);
     let ran_to = |database: &str, name: &str| {
         let own = runs
             .iter()
             .find(|row| text(row, 0) == database && text(row, 1) == name);
         own.and_then(|row| integer(row, 2))
     };
-    let mut all: Vec<(i64, Scheduled)> = internal_rows(snapshot, STATEMENTS)
+    let mut all: Vec<(i64, Scheduled)> = internal_rows(snapshot, SCHEDULED)
         .iter()
         .map(|row| {
             let (database, name) = (text(row, 0), text(row, 1));
@@ -78,7 +69,10 @@ pub fn keep_scheduled(
         Value::I64(engine.wall_ns()),
         Value::from(text),
     ];
-    let (statements, runs) = (relation(engine, STATEMENTS)?, relation(engine, RUNS)?);
+    let (statements, runs) = (
+        relation(engine, SCHEDULED)?,
+        relation(engine, SCHEDULED_RUNS)?,
+    );
     engine.write_relations(&[
         RelationChange::Replace(statements, vec![row]),
         RelationChange::Delete(runs, vec![key(database, name)]),
@@ -95,7 +89,10 @@ pub fn forget_scheduled(engine: &Arc<Engine>, database: &str, name: &str) -> Res
     {
         return Ok(());
     }
-    let (statements, runs) = (relation(engine, STATEMENTS)?, relation(engine, RUNS)?);
+    let (statements, runs) = (
+        relation(engine, SCHEDULED)?,
+        relation(engine, SCHEDULED_RUNS)?,
+    );
     engine.write_relations(&[
         RelationChange::Delete(statements, vec![key(database, name)]),
         RelationChange::Delete(runs, vec![key(database, name)]),
@@ -114,7 +111,7 @@ pub fn note_run(
         Value::from(name),
         Value::I64(ran_to_ns),
     ];
-    let runs = relation(engine, RUNS)?;
+    let runs = relation(engine, SCHEDULED_RUNS)?;
     engine.write_relations(&[RelationChange::Replace(runs, vec![row])])?;
     Ok(())
 }
@@ -127,7 +124,7 @@ pub(crate) fn move_database(
 ) -> Result<(), EngineError> {
     let snapshot = engine.snapshot();
     let mut changes = Vec::new();
-    for name in [STATEMENTS, RUNS] {
+    for name in [SCHEDULED, SCHEDULED_RUNS] {
         let all = internal_rows(&snapshot, name);
         let own = all.iter().filter(|row| text(row, 0) == database);
         let keys: Vec<Vec<Value>> = own
@@ -184,7 +181,7 @@ fn relation(engine: &Arc<Engine>, name: &str) -> Result<Arc<RelationSchema>, Eng
         column("database", PhysicalType::Text),
         column("name", PhysicalType::Text),
     ];
-    if name == STATEMENTS {
+    if name == SCHEDULED {
         columns.push(column("made_ns", PhysicalType::I64));
         columns.push(column("text", PhysicalType::Text));
     } else {

@@ -15,11 +15,9 @@ use nilometer_engine::{
 };
 
 use crate::access::{internal_relation, internal_rows};
+use crate::define::own_relations::ACQUISITION;
 use crate::error::Error;
 use crate::service::Service;
-
-/// No statement can name it by accident.
-const RELATION: &str = "system acquisition";
 
 /// The key of its only row.
 const BOUND: &str = "bound";
@@ -27,11 +25,6 @@ const BOUND: &str = "bound";
 /// How far ahead of the last stamp the bound is kept: one write of it serves so long, and after a crash stamps may be
 /// so far ahead of the clock.
 const AHEAD_NS: i64 = 10_000_000_000;
-
-/// Whether a relation is only here to keep the bound.
-pub(crate) fn keeps_acquisitions(name: &str) -> bool {
-    name == RELATION
-}
 
 /// The acquisition times of a store, in nanoseconds since 1970.
 #[derive(Debug)]
@@ -55,7 +48,7 @@ struct Order {
 impl Acquisitions {
     /// Goes on after what the store remembers.
     pub(crate) fn new(engine: Arc<Engine>) -> Arc<Self> {
-        let rows = internal_rows(&engine.snapshot(), RELATION);
+        let rows = internal_rows(&engine.snapshot(), ACQUISITION);
         let bound = rows.iter().find_map(|row| match row.get(1) {
             Some(Value::I64(bound)) => Some(*bound),
             _ => None,
@@ -170,7 +163,7 @@ impl Acquisitions {
             primary_key: vec!["name".to_owned()],
             unique: Vec::new(),
         };
-        let relation = internal_relation(&self.engine, RELATION, &new)?;
+        let relation = internal_relation(&self.engine, ACQUISITION, &new)?;
         let row = vec![Value::from(BOUND), Value::I64(bound)];
         self.engine
             .write_relations(&[RelationChange::Replace(relation, vec![row])])?;

@@ -11,9 +11,7 @@ use nilometer_engine::{
 };
 
 use crate::access::{INTERNAL_DATABASE, Principal, internal_relation, internal_rows};
-
-/// No statement can name it by accident.
-const DEVICES: &str = "system devices";
+use crate::define::own_relations::DEVICES;
 
 /// The flash of a device, in one of its lives.
 #[derive(Debug, Clone)]
@@ -35,11 +33,6 @@ pub struct DeviceProgress {
     pub sequence: u64,
     /// The checksum of that page, by which another flash is told from this one.
     pub checksum: u32,
-}
-
-/// Whether a relation is only here to keep how far devices have come.
-pub(crate) fn keeps_devices(name: &str) -> bool {
-    name == DEVICES
 }
 
 /// How far a flash has been taken in; `None` = nothing was.

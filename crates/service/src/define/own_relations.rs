@@ -1,0 +1,39 @@
+//! Names of the relations in which the store keeps what is its own.
+//!
+//! They begin with "system ", so that no statement names one by accident, and are hidden from every statement.
+
+/// Users.
+pub(crate) const USERS: &str = "system users";
+/// What users may do.
+pub(crate) const GRANTS: &str = "system grants";
+/// Views, in each schema.
+pub(crate) const VIEWS: &str = "system views";
+/// Retention and the like, in each schema.
+pub(crate) const POLICIES: &str = "system policy";
+/// How payloads of a table are divided into columns.
+pub(crate) const PAYLOAD_SCHEMAS: &str = "system payload schemas";
+/// Statements that run by themselves.
+pub(crate) const SCHEDULED: &str = "system scheduled";
+/// Up to when these have run. Apart from them, so that the end of a run never brings a statement back that was dropped meanwhile.
+pub(crate) const SCHEDULED_RUNS: &str = "system scheduled runs";
+/// The bound of acquisition times.
+pub(crate) const ACQUISITION: &str = "system acquisition";
+/// How far the pages of devices have been taken in.
+pub(crate) const DEVICES: &str = "system devices";
+
+const ALL: [&str; 9] = [
+    USERS,
+    GRANTS,
+    VIEWS,
+    POLICIES,
+    PAYLOAD_SCHEMAS,
+    SCHEDULED,
+    SCHEDULED_RUNS,
+    ACQUISITION,
+    DEVICES,
+];
+
+/// Whether a relation is the store's own, and nobody else's.
+pub(super) fn is_hidden(name: &str) -> bool {
+    ALL.contains(&name)
+}
