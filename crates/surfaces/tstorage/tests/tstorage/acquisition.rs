@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use nilometer_engine::disk::{CrashPlan, FaultyDisk};
@@ -261,7 +262,7 @@ fn live(
                 })
             })
             .collect();
-        let ended: Vec<_> = readers.into_iter().map(|it| it.join()).collect();
+        let ended: Vec<_> = readers.into_iter().map(ScopedJoinHandle::join).collect();
         // Writers and flushes are still at it.
         let after = after();
         is_over.store(true, Ordering::SeqCst);
