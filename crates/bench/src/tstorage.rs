@@ -30,7 +30,7 @@ const HOURS: usize = 13;
 /// Integers of a payload.
 const METRICS: usize = 10;
 /// Bytes of a record in a PUT.
-const RECORD_BYTES: u64 = 8 + 24 + 4 * METRICS as u64;
+const RECORD_BYTES: usize = 8 + 24 + 4 * METRICS;
 /// Requests are made before the clock starts; more than so many bytes of them are refused.
 const REQUESTS_BYTES_MAX: u64 = 8 << 30;
 
@@ -68,10 +68,10 @@ impl TstorageLoad {
     /// In a line.
     pub fn line(&self) -> String {
         format!(
-            "{} records in {:.3} s: {} records/s; all read in {:.3} s",
+            "{} records in {:.3} s: {:.0} records/s; all read in {:.3} s",
             grouped(self.records),
             self.seconds,
-            grouped(self.records_per_second as u64),
+            self.records_per_second,
             self.read_all_seconds
         )
     }
@@ -100,48 +100,14 @@ pub fn tstorage(options: &TstorageOptions) -> Result<(Option<TstorageLoad>, Vec<
 
 fn load(options: &TstorageOptions) -> Result<TstorageLoad> {
     let records = options.spec.rows()?;
-    if records.saturating_mul(RECORD_BYTES) > REQUESTS_BYTES_MAX {
+    if records.saturating_mul(RECORD_BYTES as u64) > REQUESTS_BYTES_MAX {
         return Err(Error::Spec {
             what: format!(
                 "{records} records do not fit into the {REQUESTS_BYTES_MAX} bytes of requests that are made in advance; give fewer hosts or a shorter time"
             ),
         });
     }
-    let requests = requests(options)?;
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-    let clients = (0..options.workers.max(1)).map(|_| Client::connect(&options.address));
-    let clients = clients.collect::<Result<Vec<Client>>>()?;
-    let begun = Instant::now();
-    let last = std::thread::scope(|scope| {
-        let running: Vec<_> = clients
-            .into_iter()
-            .map(|mut client| {
-                let (next, requests, failed) = (&next, &requests, &failed);
-                scope.spawn(move || {
-                    let mut last = i64::MIN;
-                    while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        match client.put(request) {
-                            Ok(stamp) => last = last.max(stamp),
-                            Err(error) => {
-                                // The others stop as well.
-                                next.store(requests.len(), Ordering::Relaxed);
-                                if let Ok(mut failed) = failed.lock() {
-                                    failed.get_or_insert(error);
-                                }
-                            }
-                        }
-                    }
-                    last
-                })
-            })
-            .collect();
-        let stamps = running.into_iter().filter_map(|it| it.join().ok());
-        stamps.max().unwrap_or(i64::MIN)
-    });
-    let seconds = begun.elapsed().as_secs_f64();
-    if let Some(error) = failed.into_inner().unwrap_or(None) {
-        return Err(error);
-    }
+    let (seconds, last) = send(options, &requests(options)?)?;
     let mut client = Client::connect(&options.address)?;
     let all = ClientBox {
         cids: (0, i32::MAX),
@@ -171,6 +137,45 @@ fn load(options: &TstorageOptions) -> Result<TstorageLoad> {
     })
 }
 
+/// Sends all requests over several connections: for how long, and the last stamp.
+fn send(options: &TstorageOptions, requests: &[Vec<u8>]) -> Result<(f64, i64)> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let clients = (0..options.workers.max(1)).map(|_| Client::connect(&options.address));
+    let clients = clients.collect::<Result<Vec<Client>>>()?;
+    let begun = Instant::now();
+    let last = std::thread::scope(|scope| {
+        let running: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                let (next, failed) = (&next, &failed);
+                scope.spawn(move || {
+                    let mut last = i64::MIN;
+                    while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        match client.put(request) {
+                            Ok(stamp) => last = last.max(stamp),
+                            Err(error) => {
+                                // The others stop as well.
+                                next.store(requests.len(), Ordering::Relaxed);
+                                if let Ok(mut failed) = failed.lock() {
+                                    failed.get_or_insert(error);
+                                }
+                            }
+                        }
+                    }
+                    last
+                })
+            })
+            .collect();
+        let stamps = running.into_iter().filter_map(|it| it.join().ok());
+        stamps.max().unwrap_or(i64::MIN)
+    });
+    let seconds = begun.elapsed().as_secs_f64();
+    if let Some(error) = failed.into_inner().unwrap_or(None) {
+        return Err(error);
+    }
+    Ok((seconds, last))
+}
+
 /// All PUTs, in the order of time.
 fn requests(options: &TstorageOptions) -> Result<Vec<Vec<u8>>> {
     let mut rows = options.spec.cpu_rows()?;
@@ -179,9 +184,10 @@ fn requests(options: &TstorageOptions) -> Result<Vec<Vec<u8>>> {
     while left > 0 {
         let records = left.min(options.put_records.max(1).into());
         left -= records;
-        let mut request = Vec::with_capacity((records * RECORD_BYTES) as usize + 16);
+        let records = usize::try_from(records).unwrap_or(usize::MAX);
+        let mut request = Vec::with_capacity(records.saturating_mul(RECORD_BYTES));
         client::begin_put(&mut request);
-        for (host, time_ns, percents) in rows.by_ref().take(records as usize) {
+        for (host, time_ns, percents) in rows.by_ref().take(records) {
             let mut payload = [0; 4 * METRICS];
             // The highest byte first, and none is above 100.
             for (bytes, percent) in payload.chunks_exact_mut(4).zip(percents) {

@@ -81,7 +81,7 @@ impl Service {
 mod tests {
     use crate::access::Principal;
     use std::path::Path;
-    use std::sync::mpsc::{self, Sender};
+    use std::sync::mpsc::{self, SyncSender};
     use std::time::Duration;
 
     use nilometer_engine::disk::MemoryDisk;
@@ -149,7 +149,7 @@ mod tests {
 
     /// Hands over tasks that have ended in place of dropping them: a busy thread comes to that late.
     #[derive(Debug)]
-    struct Lingering(Arc<dyn Executor>, Sender<BoxFuture<'static, ()>>);
+    struct Lingering(Arc<dyn Executor>, SyncSender<BoxFuture<'static, ()>>);
 
     impl Executor for Lingering {
         fn spawn(&self, mut task: BoxFuture<'static, ()>) {
@@ -189,7 +189,7 @@ mod tests {
     /// had ended while it still held the store.
     #[tokio::test]
     async fn what_was_served_holds_the_store_no_more_when_serving_ends() {
-        let (ended, tasks) = mpsc::channel();
+        let (ended, tasks) = mpsc::sync_channel(8);
         let service = service_on(Arc::new(Lingering(Threads::of_caller(), ended)));
         let engine = Arc::downgrade(service.engine());
         let stop = std::future::ready(());

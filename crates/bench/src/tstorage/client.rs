@@ -1,4 +1,4 @@
-//! A client of TStorage's protocol, as far as its benchmark needs one: PUT, GET and GET_ACQ over a blocking socket.
+//! A client of TStorage's protocol, as far as its benchmark needs one: PUT, GET and `GET_ACQ` over a blocking socket.
 //!
 //! Does: send requests that were made beforehand, hand over records as they arrive. Does not: make TLS, or try again.
 

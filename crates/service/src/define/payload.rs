@@ -219,10 +219,10 @@ pub(super) fn set(
     let place = (name.database.as_str(), name.schema.as_str());
     let id = Value::I64(table.id.0.into());
     if text.trim().is_empty() {
-        let has_some = engine
+        let relation = engine
             .snapshot()
             .relation(place.0, place.1, PAYLOAD_SCHEMAS);
-        if has_some.is_some() {
+        if relation.is_some_and(|it| it.get(std::slice::from_ref(&id)).is_some()) {
             views::delete(engine, place, PAYLOAD_SCHEMAS, vec![id])?;
         }
         return Ok(());
