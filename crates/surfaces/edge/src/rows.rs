@@ -73,21 +73,24 @@ impl Rows {
         let fits = |at: &usize| self.batches.get(*at).is_some_and(|batch| batch.fits(block));
         let at = match known.filter(fits) {
             Some(at) => at,
-            None => {
-                self.batches.push(Batch {
-                    table: block.table.clone(),
-                    times: Vec::new(),
-                    columns: BTreeMap::new(),
-                });
-                let at = self.batches.len() - 1;
-                self.last.insert(block.table.clone(), at);
-                at
-            }
+            None => self.begin(&block.table),
         };
         match self.batches.get_mut(at) {
             Some(batch) => batch.add(block),
             None => Ok(()),
         }
+    }
+
+    /// Begins a batch of a table and says where it is.
+    fn begin(&mut self, table: &str) -> usize {
+        self.batches.push(Batch {
+            table: table.to_owned(),
+            times: Vec::new(),
+            columns: BTreeMap::new(),
+        });
+        let at = self.batches.len() - 1;
+        self.last.insert(table.to_owned(), at);
+        at
     }
 
     /// All of them.

@@ -1,6 +1,7 @@
 //! `nilometer edge inspect`: what the image of a flash holds.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use chrono::{DateTime, SecondsFormat};
 use clap::Args;
@@ -259,7 +260,8 @@ fn as_text(found: &Found) -> String {
         found.erases.1
     );
     for (boot, shift) in &found.clocks {
-        text.push_str(&format!("start {boot}: clock {shift} ticks\n"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "start {boot}: clock {shift} ticks");
     }
     let mut pages = Table::new(&[
         "page", "at", "bytes", "part", "series", "rows", "from", "until", "health",
@@ -292,12 +294,13 @@ fn as_text(found: &Found) -> String {
             known.ranges(&found.clocks).join("; "),
         ]);
     }
-    text.push_str(&format!("\n{pages}\n{series}"));
+    let _ = write!(text, "\n{pages}\n{series}");
     if found.hot_rows > 0 {
-        text.push_str(&format!(
-            "{} rows are in no page yet: the device seals them\n",
+        let _ = writeln!(
+            text,
+            "{} rows are in no page yet: the device seals them",
             thousands(found.hot_rows as u64)
-        ));
+        );
     }
     text
 }
