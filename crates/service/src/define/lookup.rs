@@ -7,7 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::{policies, views};
+use super::{hypertables, indexes, policies, sequences, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
 
@@ -18,9 +18,13 @@ pub const INFORMATION_SCHEMA: &str = "information_schema";
 /// The catalogue that clients of PostgreSQL read. No language can make a schema of this name, for the same reason.
 pub const PG_CATALOG: &str = "pg_catalog";
 
+/// What `TimescaleDB`'s users ask for the names and settings of their hypertables. Reserved for the same reason.
+pub const TIMESCALEDB_INFORMATION: &str = "timescaledb_information";
+
 /// Whether nothing can be made or changed in a schema.
 pub fn is_reserved(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA || schema == PG_CATALOG
+    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG];
+    own.contains(&schema) || schema == TIMESCALEDB_INFORMATION
 }
 
 /// The error for a database that is not there.
@@ -106,6 +110,9 @@ pub fn find_relation(
 pub(super) fn is_hidden(name: &str) -> bool {
     views::keeps_views(name)
         || policies::keeps_settings(name)
+        || sequences::keeps_sequences(name)
+        || indexes::keeps_indexes(name)
+        || hypertables::keeps_hypertables(name)
         || keeps_users(name)
         || keeps_schedule(name)
 }

@@ -42,6 +42,7 @@ fn create_table(path: Path) -> Change {
         declared: Declared::default(),
     };
     Change::CreateTable {
+        is_hypertable: false,
         path,
         if_not_exists: false,
         columns: vec![

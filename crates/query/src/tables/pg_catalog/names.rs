@@ -1,10 +1,10 @@
 //! Which statements speak of the catalogue.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
+use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG, TIMESCALEDB_INFORMATION};
 
 /// Words that only the catalogue or a session answers, wherever they stand.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "current_catalog",
     "current_role",
     "current_schema",
@@ -22,6 +22,7 @@ const WORDS: [&str; 18] = [
     "regrole",
     "regtype",
     "session_user",
+    "timescaledb_information",
     "user",
 ];
 
@@ -53,7 +54,7 @@ const CALLS: [&str; 22] = [
 
 /// Whether a schema is one of the catalogue's.
 pub(crate) fn is_catalogue(schema: &str) -> bool {
-    schema == PG_CATALOG || schema == INFORMATION_SCHEMA
+    [PG_CATALOG, INFORMATION_SCHEMA, TIMESCALEDB_INFORMATION].contains(&schema)
 }
 
 /// Whether a statement may speak of the catalogue, or of the session that it runs in.
