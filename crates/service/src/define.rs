@@ -24,8 +24,8 @@ pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
 pub use columns::sequence_of;
 pub use error::{DefineError, Object, Part};
 pub use hypertables::{
-    ChunkInterval, Hypertable, NewDimension, NewHypertable, add_dimension, create_hypertable,
-    is_hypertable, set_chunk_interval, space_of,
+    ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,
+    create_hypertable, dimensions_of, is_hypertable, set_chunk_interval,
 };
 pub use indexes::{Index, NewIndex, Owner, indexes, indexes_of};
 pub use lookup::{

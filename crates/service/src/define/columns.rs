@@ -40,15 +40,15 @@ pub(super) fn make_sequences(
         let Some(mut numbered) = said.default.as_deref().and_then(Numbered::of) else {
             continue;
         };
-        if !numbered.sequence.is_empty() {
-            let known = sequences::sequences(&engine.snapshot(), &name.database, &name.schema);
-            if known.iter().all(|it| it.name != numbered.sequence) {
-                return Err(sequences::unknown(&numbered.sequence).about(Part::Other));
-            }
-        } else {
+        if numbered.sequence.is_empty() {
             numbered.sequence = sequences::make(engine, name, column, numbered.start)?;
-            said.default = Some(numbered.default());
+            said.default = Some(numbered.text());
             made.push(numbered.sequence);
+            continue;
+        }
+        let known = sequences::sequences(&engine.snapshot(), &name.database, &name.schema);
+        if known.iter().all(|it| it.name != numbered.sequence) {
+            return Err(sequences::unknown(&numbered.sequence).about(Part::Other));
         }
     }
     Ok(made)

@@ -16,7 +16,7 @@ use nilometer_engine::{
 use super::change::{Path, TableName};
 use super::error::{DefineError, Part};
 use super::indexes::{self, Owner};
-use super::kept::{Kept, integer, text};
+use super::kept::{HYPERTABLES, Kept, integer, text};
 use super::lookup;
 use super::run::{Place, check_table, existing_table};
 use crate::access::Principal;
@@ -24,18 +24,13 @@ use crate::error::Error;
 use crate::write::sessions::Scope;
 
 const KEPT: Kept = Kept {
-    relation: "system hypertables",
+    relation: HYPERTABLES,
     columns: &[
         ("table_id", PhysicalType::I64),
         ("space", PhysicalType::Text),
         ("partitions", PhysicalType::I64),
     ],
 };
-
-/// Whether a relation is only here to keep what hypertables are.
-pub(super) fn keeps_hypertables(name: &str) -> bool {
-    name == KEPT.relation
-}
 
 /// A table that is to become a hypertable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,15 +280,19 @@ pub fn is_hypertable(snapshot: &Snapshot, name: &TableName, id: TableId) -> bool
     KEPT.row(snapshot, within, i64::from(id.0)).is_some()
 }
 
-/// What a table is divided by beside its time, of one that is a hypertable.
-pub fn space_of(
-    snapshot: &Snapshot,
-    within: (&str, &str),
-    id: TableId,
-) -> Option<Option<(String, i64)>> {
+/// What divides a hypertable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dimensions {
+    /// The column beside its time, and into how many parts; 0 = that was not said.
+    pub space: Option<(String, i64)>,
+}
+
+/// What divides a table; `None` = it is no hypertable.
+pub fn dimensions_of(snapshot: &Snapshot, within: (&str, &str), id: TableId) -> Option<Dimensions> {
     let row = KEPT.row(snapshot, within, i64::from(id.0))?;
     let column = text(&row, 1);
-    Some((!column.is_empty()).then(|| (column.to_owned(), integer(&row, 2))))
+    let space = (!column.is_empty()).then(|| (column.to_owned(), integer(&row, 2)));
+    Some(Dimensions { space })
 }
 
 /// Remembers that a table is a hypertable.

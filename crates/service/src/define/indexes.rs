@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use nilometer_engine::{Engine, Error as EngineError, PhysicalType, Snapshot, Value};
 
-use super::kept::{Kept, Within, text};
+use super::kept::{INDEXES, Kept, Within, integer, text};
 
 /// Names that are tried for an index without one.
 const NAMES_MAX: usize = 1000;
 
 const KEPT: Kept = Kept {
-    relation: "system indexes",
+    relation: INDEXES,
     columns: &[
         ("name", PhysicalType::Text),
         ("owner", PhysicalType::Text),
@@ -22,11 +22,6 @@ const KEPT: Kept = Kept {
         ("nth", PhysicalType::I64),
     ],
 };
-
-/// Whether a relation is only here to keep indexes.
-pub(super) fn keeps_indexes(name: &str) -> bool {
-    name == KEPT.relation
-}
 
 /// An index as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +92,7 @@ fn read(row: &[Value]) -> Index {
 /// All indexes of a schema, in the order in which they were made.
 pub fn indexes(snapshot: &Snapshot, (database, schema): (&str, &str)) -> Vec<(Owner, Index)> {
     let mut rows = KEPT.rows(snapshot, (database, schema));
-    rows.sort_by_key(|row| super::kept::integer(row, 4));
+    rows.sort_by_key(|row| integer(row, 4));
     let each = rows.iter();
     each.filter_map(|row| Some((Owner::of(text(row, 1))?, read(row))))
         .collect()
@@ -112,13 +107,13 @@ pub fn indexes_of(
     let owner = owner.text();
     let mut rows = KEPT.rows(snapshot, (database, schema));
     rows.retain(|row| text(row, 1) == owner);
-    rows.sort_by_key(|row| super::kept::integer(row, 4));
+    rows.sort_by_key(|row| integer(row, 4));
     rows.iter().map(|row| read(row)).collect()
 }
 
 /// Whose an index is that has this name; `None` = there is none.
 pub(super) fn owner_text(snapshot: &Snapshot, within: Within<'_>, name: &str) -> Option<String> {
-    Some(text(&*KEPT.row(snapshot, within, name)?, 1).to_owned())
+    Some(text(&KEPT.row(snapshot, within, name)?, 1).to_owned())
 }
 
 /// Whether the text of an owner is of this one.

@@ -17,6 +17,16 @@ pub(super) struct Kept {
     pub(super) columns: &'static [(&'static str, PhysicalType)],
 }
 
+/// The relations of this kind.
+pub(super) const SEQUENCES: &str = "system sequences";
+pub(super) const INDEXES: &str = "system indexes";
+pub(super) const HYPERTABLES: &str = "system hypertables";
+
+/// Whether a relation is only here to keep what is kept of tables.
+pub(super) fn keeps(name: &str) -> bool {
+    [SEQUENCES, INDEXES, HYPERTABLES].contains(&name)
+}
+
 /// Where it is: a database and a schema.
 pub(super) type Within<'a> = (&'a str, &'a str);
 

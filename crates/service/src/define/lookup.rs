@@ -7,7 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::{hypertables, indexes, policies, sequences, views};
+use super::{kept, policies, views};
 use crate::access::keeps_users;
 use crate::jobs::schedule::keeps_schedule;
 
@@ -110,9 +110,7 @@ pub fn find_relation(
 pub(super) fn is_hidden(name: &str) -> bool {
     views::keeps_views(name)
         || policies::keeps_settings(name)
-        || sequences::keeps_sequences(name)
-        || indexes::keeps_indexes(name)
-        || hypertables::keeps_hypertables(name)
+        || kept::keeps(name)
         || keeps_users(name)
         || keeps_schedule(name)
 }

@@ -16,7 +16,7 @@ use nilometer_engine::{
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::kept::{Kept, Within, integer, text};
+use super::kept::{Kept, SEQUENCES, Within, integer, text};
 use crate::error::Error;
 
 /// Numbers that are made durable at a time.
@@ -27,7 +27,7 @@ const NAMES_MAX: usize = 1000;
 
 /// When the row was made tells a sequence from an earlier one of its name.
 const KEPT: Kept = Kept {
-    relation: "system sequences",
+    relation: SEQUENCES,
     columns: &[
         ("name", PhysicalType::Text),
         ("made", PhysicalType::I64),
@@ -36,11 +36,6 @@ const KEPT: Kept = Kept {
         ("of_column", PhysicalType::Text),
     ],
 };
-
-/// Whether a relation is only here to keep sequences.
-pub(super) fn keeps_sequences(name: &str) -> bool {
-    name == KEPT.relation
-}
 
 /// What a default says that is the next number of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +103,7 @@ impl Numbered {
     }
 
     /// As it is kept: `DEFAULT` of a column as SQL writes it, or its identity.
-    pub fn default(&self) -> String {
+    pub fn text(&self) -> String {
         let name = format!("\"{}\"", self.sequence.replace('"', "\"\""));
         let prefix = match self.how {
             NumberedBy::Default => {

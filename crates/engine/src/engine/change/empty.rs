@@ -49,10 +49,12 @@ impl Engine {
         let mut made = Vec::new();
         for name in columns {
             let column = find_column(&found, name)?;
-            match tag_type(column.kind, column.of()) {
-                Some(of) => made.push((column.id, of)),
-                None if column.kind == ColumnKind::Tag => {}
-                None => {
+            let of = match (column.kind, column.of()) {
+                (ColumnKind::Tag, _) => continue,
+                (ColumnKind::Field(PhysicalType::Text), None) => None,
+                (ColumnKind::Field(PhysicalType::I64), None) => Some(LogicalType::BigInt),
+                (ColumnKind::Field(PhysicalType::I64), Some(of)) if of.is_integer() => Some(of),
+                _ => {
                     return Err(Error::TypedColumn {
                         table: found.name.clone(),
                         column: column.name.clone(),
@@ -60,7 +62,8 @@ impl Engine {
                             .to_owned(),
                     });
                 }
-            }
+            };
+            made.push((column.id, of));
         }
         if made.is_empty() {
             return Ok(());
@@ -118,16 +121,6 @@ impl Engine {
                 });
             }
         }
-    }
-}
-
-/// The logical type of a tag that is made of a column; `None` = none can be, or it is one.
-fn tag_type(kind: ColumnKind, of: Option<LogicalType>) -> Option<Option<LogicalType>> {
-    match (kind, of) {
-        (ColumnKind::Field(PhysicalType::Text), None) => Some(None),
-        (ColumnKind::Field(PhysicalType::I64), None) => Some(Some(LogicalType::BigInt)),
-        (ColumnKind::Field(PhysicalType::I64), Some(of)) if of.is_integer() => Some(Some(of)),
-        _ => None,
     }
 }
 

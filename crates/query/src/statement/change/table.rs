@@ -381,7 +381,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     })?;
     let mut is_not_null = serial.is_some();
     let mut is_tag = of == Written::Tag;
-    let mut default = serial.map(|_| Numbered::new(NumberedBy::Default, 1).default());
+    let mut default = serial.map(|_| Numbered::new(NumberedBy::Default, 1).text());
     let mut constraint = None;
     loop {
         let at = grammar.position();
@@ -426,7 +426,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
                     at,
                 ));
             }
-            default = Some(numbered.default());
+            default = Some(numbered.text());
             is_not_null = true;
         } else if serial.is_some() && grammar.word("default") {
             return Err(refused("SERIAL is a default itself; write one of them", at));

@@ -36,7 +36,8 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
             continue;
         };
         let within = (catalogue.database.as_str(), catalogue.schema_of(object));
-        let Some(space) = define::space_of(source.reading.snapshot(), within, table.id) else {
+        let found = define::dimensions_of(source.reading.snapshot(), within, table.id);
+        let Some(define::Dimensions { space }) = found else {
             continue;
         };
         match source.table.name {
