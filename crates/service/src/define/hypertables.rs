@@ -349,14 +349,14 @@ fn tags(
     let within = (name.database.as_str(), name.schema.as_str());
     let indexes = indexes::indexes_of(&engine.snapshot(), within, Owner::Table(table.id));
     let time = table.time().0;
-    let leading = indexes.iter().find_map(|index| {
-        let mut columns = index.columns.iter().flatten();
-        let leading = columns.next().filter(|it| *it != time)?;
-        (columns.next()? == time && index.columns.iter().take(2).all(Option::is_some))
-            .then_some(leading)
+    let column = indexes.iter().find_map(|index| {
+        let mut columns = index.columns.iter().map(Option::as_deref);
+        let leading = columns.next()??;
+        let continues = columns.next() == Some(Some(time));
+        table
+            .shown(leading)
+            .filter(|column| continues && may_be_tag(column))
     });
-    let column = leading.and_then(|leading| table.shown(leading));
-    let column = column.filter(|it| it.kind != ColumnKind::Tag && may_be_tag(it));
     Ok(column.map(|it| it.name.clone()).into_iter().collect())
 }
 
