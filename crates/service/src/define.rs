@@ -15,6 +15,7 @@ mod hypertables;
 mod indexes;
 mod kept;
 mod lookup;
+mod place;
 mod policies;
 mod run;
 mod sequences;

@@ -14,7 +14,7 @@ use super::change::TableName;
 use super::error::{DefineError, Object, Part};
 use super::indexes::{self, NewIndex, Owner};
 use super::lookup;
-use super::run::{existing_table, must_be_new};
+use super::place::{existing_table, must_be_new};
 use super::sequences::{self, Numbered};
 use super::{hypertables, views};
 use crate::error::Error;

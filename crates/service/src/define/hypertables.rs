@@ -18,7 +18,7 @@ use super::error::{DefineError, Part};
 use super::indexes::{self, Owner};
 use super::kept::{HYPERTABLES, Kept, integer, text};
 use super::lookup;
-use super::run::{Place, check_table, existing_table};
+use super::place::{Place, check_table, existing_table};
 use crate::access::Principal;
 use crate::error::Error;
 use crate::write::sessions::Scope;

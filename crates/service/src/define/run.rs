@@ -6,50 +6,20 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnDef, DEFAULT_SCHEMA, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
-    NewRelation, Snapshot, TableSchema, TableSettings, nearest,
+    ColumnDef, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn, NewRelation,
+    Snapshot, TableSchema, TableSettings, nearest,
 };
 
 use super::change::{Change, Column, Path, TableChange, TableName};
 use super::error::{DefineError, Object, Part};
+use super::place::{
+    Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
+};
 use super::{columns, hypertables, lookup, policies, views};
-use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
+use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
 use crate::jobs::schedule;
 use crate::write::sessions::Scope;
-
-/// Where names without database or schema are.
-#[derive(Debug)]
-pub(super) struct Place {
-    database: String,
-    schema: String,
-}
-
-impl Place {
-    /// Where a database is not there, whoever looks for its schema says so.
-    pub(super) fn of(engine: &Arc<Engine>, scope: &Scope) -> Self {
-        let database = scope.database.clone();
-        let own = scope.schema.clone();
-        let schema = own.or_else(|| engine.snapshot().default_schema(&database));
-        Self {
-            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-            database,
-        }
-    }
-
-    pub(super) fn table(&self, path: Path) -> Result<TableName, Error> {
-        let named = path.table(&self.database, &self.schema);
-        named.map_err(|wrong| wrong.about(Part::Start))
-    }
-
-    /// The names of a database and of a schema in it that somebody may change.
-    fn schema_to_change(&self, path: Path) -> Result<(String, String), Error> {
-        let named = path.schema(&self.database);
-        let (database, name) = named.map_err(|wrong| wrong.about(Part::Start))?;
-        refuse_reserved(&name).map_err(|reserved| reserved.about(Part::Name))?;
-        Ok((database, name))
-    }
-}
 
 /// Carries out a change. `scope` is where names without database or schema are.
 #[expect(clippy::too_many_lines, reason = "a flat list of changes")]
@@ -262,20 +232,6 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
     check_table(principal, place, path)
 }
 
-pub(super) fn check_table(principal: &Principal, place: &Place, path: &Path) -> Result<(), Error> {
-    let name = place.table(path.clone())?;
-    refuse_internal(&name.database)?;
-    let about = access::Place::table(&name.database, &name.schema, &name.table);
-    principal.check(Privilege::Define, about)
-}
-
-fn refuse_internal(database: &str) -> Result<(), Error> {
-    if database == INTERNAL_DATABASE {
-        return Err(Error::InternalDatabase);
-    }
-    Ok(())
-}
-
 /// A table over time that a change would find; `None` = it is not there, and may be missing.
 pub fn table_to_alter(
     engine: &Arc<Engine>,
@@ -284,51 +240,6 @@ pub fn table_to_alter(
     if_exists: bool,
 ) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
     existing_table(engine, Place::of(engine, scope).table(path)?, if_exists)
-}
-
-pub(super) fn existing_table(
-    engine: &Arc<Engine>,
-    name: TableName,
-    if_exists: bool,
-) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
-    refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
-    match lookup::find_table(&engine.snapshot(), &name) {
-        Ok(table) => Ok(Some((name, table))),
-        // What is there but cannot be changed so is not missing.
-        Err(DefineError::Unknown { .. }) if if_exists => Ok(None),
-        Err(missing) => Err(missing.about(Part::Start)),
-    }
-}
-
-impl DefineError {
-    /// As an error about one of the change's names.
-    pub(super) fn about(self, part: Part) -> Error {
-        Error::Define { part, source: self }
-    }
-}
-
-pub(super) fn must_be_new(
-    is_new: bool,
-    what: &'static str,
-    name: &str,
-    place: &str,
-) -> Result<(), EngineError> {
-    if is_new {
-        return Ok(());
-    }
-    Err(EngineError::ExistsAlready {
-        what,
-        name: name.to_owned(),
-        place: place.to_owned(),
-    })
-}
-
-fn refuse_reserved(schema: &str) -> Result<(), DefineError> {
-    if !lookup::is_reserved(schema) {
-        return Ok(());
-    }
-    let schema = schema.to_owned();
-    Err(DefineError::Reserved { schema })
 }
 
 fn create_schema(
