@@ -363,7 +363,9 @@ fn create_relation(
     if is_taken && if_not_exists {
         return Ok(());
     }
-    must_be_new(!is_taken, "relation", relation, &in_schema(&name))?;
+    let is_table = snapshot.table(database, schema, relation).is_some();
+    let what = if is_table { "table" } else { "relation" };
+    must_be_new(!is_taken, what, relation, &in_schema(&name))?;
     let names: Vec<&str> = new.columns.iter().map(|it| it.name.as_str()).collect();
     let made = columns::make_sequences(engine, &name, &names, &mut declared)?;
     let is_new = engine.create_declared_relation(database, schema, relation, new, declared);
