@@ -97,6 +97,8 @@ class Shell:
 class Go:
     """github.com/influxdata/influxdb1-client/v2."""
 
+    FILES = ["go/go.mod", "go/go.sum", "go/client_test.go"]
+
     def __init__(self, caches):
         self.cache = os.path.join(caches, "go")
         self.program = os.path.join(self.cache, "client.test")
@@ -114,7 +116,7 @@ class Go:
         def make():
             must(["go", "test", "-c", "-o", self.program, "."], cwd=os.path.join(TESTS, "go"), env=env)
 
-        installed(self.cache, ["go/go.mod", "go/go.sum", "go/client_test.go"], make)
+        installed(self.cache, self.FILES, make)
 
     def command(self, _is_reference):
         return [self.program, "-test.v", "-test.count=1"], self.cache, {}

@@ -69,6 +69,19 @@ class Java:
         return ["java", "-cp", self.LIBRARY, os.path.join(TESTS, "java", "Metadata.java")], TESTS, {}
 
 
+class Go(shared.Go):
+    """pgx 5, and what the loader of TSBS does with pgx 4 and lib/pq."""
+
+    FILES = [*shared.Go.FILES, "go/tsbs_test.go"]
+
+    def command(self, is_reference):
+        command, folder, more = super().command(is_reference)
+        # PostgreSQL alone makes no hypertables.
+        leave_out = ["-test.skip", "^TestTsbs"] if is_reference else []
+        data = os.path.join(servers.ROOT, "testdata", "tsbs")
+        return [*command, *leave_out], folder, {**more, "TSBS_DATA": data}
+
+
 class Tls(Shell):
     """psql over TLS."""
 
@@ -76,7 +89,7 @@ class Tls(Shell):
         return [sys.executable, "-B", "-m", "unittest", "discover", "-s", os.path.join(TESTS, "tls"), "-v"], TESTS, {}
 
 
-CLIENTS = {"shell": Shell, "python": Python, "java": Java, "node": shared.Node, "go": shared.Go, "tls": Tls}
+CLIENTS = {"shell": Shell, "python": Python, "java": Java, "node": shared.Node, "go": Go, "tls": Tls}
 # Their tests need a server of another kind.
 SPECIAL = ["tls"]
 

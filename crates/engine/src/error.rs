@@ -259,6 +259,14 @@ pub enum Error {
         /// Its time in nanoseconds since 1970.
         time: i64,
     },
+    /// Only a table without rows can take the change.
+    #[error(
+        "table \"{table}\" has rows, and what tells them apart is set before the first; make another table as it shall be and copy them (INSERT INTO new SELECT ...)"
+    )]
+    HasRows {
+        /// The table or relation.
+        table: String,
+    },
     /// Rows that the table's kind of duplicates merges are merged only when they are read.
     #[error(
         "cannot change the duplicates of table \"{table}\": some of its rows of one series and time are in several files and merged only when they are read, so another kind of duplicates would change what they are; copy the rows to a new table of that kind (INSERT INTO new SELECT ...)"

@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 use nilometer_service::define::{DefineError, Object};
-use nilometer_service::{Ended, Error as ServiceError};
+use nilometer_service::{Ended, Error as ServiceError, Fault};
 pub use nilometer_service::{OverMemory, Position};
 
 mod class;
@@ -104,6 +104,16 @@ pub enum Error {
         /// Where, if that is known.
         position: Option<Position>,
     },
+    /// A definition that cannot be carried out.
+    #[error("{message}")]
+    Definition {
+        /// What is wrong.
+        message: String,
+        /// The same for who tells errors apart.
+        fault: Fault,
+        /// Where, if that is known.
+        position: Option<Position>,
+    },
     /// The statement failed on the data: a cast, a division by zero, an overflow.
     #[error("{message}")]
     Execution {
@@ -184,6 +194,7 @@ impl Error {
             | Self::Parameter { position, .. }
             | Self::UnknownName { position, .. }
             | Self::View { position, .. }
+            | Self::Definition { position, .. }
             | Self::Plan { position, .. } => *position,
             _ => None,
         }
@@ -218,7 +229,21 @@ impl Error {
             DefineError::IsView { name } => format!(
                 "\"{name}\" is a view; change what it reads, or make it again with CREATE OR REPLACE VIEW"
             ),
-            other => other.to_string(),
+            other => {
+                let fault = Fault::of_definition(&other);
+                let message = other.to_string();
+                return match fault {
+                    Fault::Unsupported
+                    | Fault::TableExists
+                    | Fault::UnknownTable
+                    | Fault::NumberRange => Self::Definition {
+                        message,
+                        fault,
+                        position,
+                    },
+                    _ => Self::Plan { message, position },
+                };
+            }
         };
         Self::Plan { message, position }
     }
@@ -240,12 +265,14 @@ impl Error {
                 nearest,
                 position,
             },
-            Object::Database | Object::Schema | Object::View => Self::UnknownName {
-                what: what.word(),
-                name,
-                nearest,
-                position,
-            },
+            Object::Database | Object::Schema | Object::View | Object::Sequence | Object::Index => {
+                Self::UnknownName {
+                    what: what.word(),
+                    name,
+                    nearest,
+                    position,
+                }
+            }
         }
     }
 
@@ -265,6 +292,7 @@ impl Error {
         match &mut self {
             Self::Syntax { message, .. }
             | Self::Plan { message, .. }
+            | Self::Definition { message, .. }
             | Self::View { message, .. }
             | Self::Execution { message }
             | Self::Internal { message } => shorten(message),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
+use nilometer_service::define::Sequences;
 use nilometer_service::{Executor, Statements};
 
 use crate::SqlOptions;
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     session: Arc<dyn Session>,
     pub(crate) statements: Arc<Statements>,
     pub(crate) executor: Arc<dyn Executor>,
+    /// Numbers for rows that are about to be written.
+    pub(crate) sequences: Arc<Sequences>,
 }
 
 impl Shared {
@@ -36,6 +39,7 @@ impl Shared {
             session: Arc::new(session),
             statements,
             executor,
+            sequences: Arc::default(),
         }
     }
 

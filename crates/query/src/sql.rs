@@ -260,11 +260,20 @@ impl Sql {
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
-            Statement::Change(_) if self.transaction.is_some() => Err(Error::Unsupported {
-                statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
-                    .to_owned(),
-                instead: "send it before BEGIN or after COMMIT, in a message of its own",
-            }),
+            Statement::Change(_) | Statement::Call(_) if self.transaction.is_some() => {
+                Err(Error::Unsupported {
+                    statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
+                        .to_owned(),
+                    instead: "send it before BEGIN or after COMMIT, in a message of its own",
+                })
+            }
+            Statement::Call(call) => {
+                let engine = Arc::clone(&shared.engine);
+                let principal = self.principal.clone();
+                let run = move || write::call::run(&engine, &principal, place, &call);
+                let answer = blocking(&shared.executor, run).await?;
+                Ok(Answer::of_batch(answer, running, &shared.options))
+            }
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
@@ -307,6 +316,12 @@ impl Sql {
         let place = self.place_of(&reading, database, &statement)?;
         let question = match statement {
             Statement::Query(question) => question,
+            Statement::Call(call) => {
+                return Ok(Description {
+                    parameters,
+                    columns: Some(write::call::schema(&call)),
+                });
+            }
             other => {
                 let columns = self
                     .returned_by(reading, place, other, database, sql)

@@ -11,6 +11,7 @@ pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod settings;
 mod show;
+mod timescale;
 pub(crate) mod types;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
@@ -27,6 +28,7 @@ use headings::Headings;
 
 pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
+pub(crate) use timescale::{Call, What};
 
 /// How large a statement may be.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,8 @@ pub(crate) enum Statement {
     Delete(Box<ast::Delete>),
     Show(Show),
     Change(WrittenChange),
+    /// A call that changes a table.
+    Call(Box<Call>),
     /// Ends the query of this number.
     Kill(u64),
 }
@@ -70,7 +74,10 @@ pub(crate) struct Question {
 impl Statement {
     /// Whether it runs a plan; what does not must be answered where memory is short too, to find out why.
     pub(crate) fn needs_memory(&self) -> bool {
-        !matches!(self, Self::Show(_) | Self::Change(_) | Self::Kill(_))
+        !matches!(
+            self,
+            Self::Show(_) | Self::Change(_) | Self::Call(_) | Self::Kill(_)
+        )
     }
 
     /// Whether it changes something.
@@ -123,7 +130,17 @@ pub(crate) fn parse_tokens(
         return Ok(own);
     }
     let asks_names = mentions(&tokens);
+    let may_call = timescale::mentions(&tokens);
     let mut statement = parse_one(tokens)?;
+    if may_call
+        && let DfStatement::Statement(statement) = &mut statement
+        && timescale::is_call(statement)
+    {
+        params::fill(params, statement.as_mut())?;
+        if let Some(call) = timescale::read(statement)? {
+            return Ok(Statement::Call(Box::new(call)));
+        }
+    }
     let headings = prepare(&mut statement, bounds, params, asks_names)?;
     let question = |statement| {
         Statement::Query(Box::new(Question {

@@ -4,6 +4,7 @@
 //! engine as one batch: all of it becomes durable, or nothing. Does not: decide about conflicts or convert values of
 //! columns (the engine does), or write in parts: what is more than one batch takes is an error that names the limit.
 
+pub(crate) mod call;
 pub(crate) mod change;
 mod declared;
 mod delete;

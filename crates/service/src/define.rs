@@ -9,20 +9,32 @@
 //! [`Error::Define`]: crate::Error::Define
 
 mod change;
+mod columns;
 mod error;
+mod hypertables;
+mod indexes;
+mod kept;
 mod lookup;
 pub(crate) mod own_relations;
 mod payload;
+mod place;
 mod policies;
 mod run;
+mod sequences;
 mod views;
 
 pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
+pub use columns::sequence_of;
 pub use error::{DefineError, Object, Part};
+pub use hypertables::{
+    ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,
+    create_hypertable, dimensions_of, is_hypertable, set_chunk_interval,
+};
+pub use indexes::{Index, NewIndex, Owner, indexes, indexes_of};
 pub use lookup::{
-    INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, find_column, find_database, find_relation,
-    find_schema, find_table, is_reserved, relations, unknown_column, unknown_database,
-    unknown_table,
+    INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, TIMESCALEDB_INFORMATION, find_column,
+    find_database, find_relation, find_schema, find_table, is_reserved, relations, unknown_column,
+    unknown_database, unknown_table,
 };
 pub use payload::{PayloadColumn, PayloadNumber, PayloadSchema, payload_schema};
 pub use policies::{
@@ -30,6 +42,7 @@ pub use policies::{
     write_window,
 };
 pub use run::{run, table_to_alter};
+pub use sequences::{Numbered, NumberedBy, Sequence, Sequences, sequences};
 pub use views::{view, views};
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub use aggregate::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
     Aggregation, FieldAggregate, Fold, FoldRows, Stretch,
 };
-pub(crate) use checks::{first_loss, has_unmerged};
+pub(crate) use checks::{first_loss, has_rows, has_unmerged};
 pub use report::ScanReport;
 pub use request::{Narrowing, ScanRequest};
 pub(crate) use series::find_series;

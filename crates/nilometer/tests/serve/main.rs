@@ -29,6 +29,7 @@ mod import_typed;
 mod iot_answers;
 mod kill;
 mod logs;
+mod numbers;
 mod settings;
 mod shell;
 mod sizes;

@@ -20,6 +20,7 @@ impl Error {
             | Self::TooManyJoins { .. }
             | Self::TooDeep { .. }
             | Self::Plan { .. }
+            | Self::Definition { .. }
             | Self::Execution { .. } => Class::BadRequest,
             Self::ReadOnly => Class::Forbidden,
             // Nobody is there to read this one.
@@ -48,6 +49,7 @@ impl Error {
             Self::View { .. } => Fault::Definition,
             Self::UnknownTable { .. } => Fault::UnknownTable,
             Self::UnknownColumn { .. } => Fault::UnknownColumn,
+            Self::Definition { fault, .. } => *fault,
             Self::Plan { message, .. } => return told_of(message, &PLANNED),
             Self::Execution { message } => return told_of(message, &RUN),
             _ => return None,

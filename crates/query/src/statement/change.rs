@@ -2,6 +2,7 @@
 //!
 //! Does: read them, and keep where their names stand. Does not: carry them out (`nilometer_service::define` does).
 
+mod index;
 mod table;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -105,6 +106,15 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     if grammar.word("table") {
         return table::create(grammar).map(Some);
     }
+    if grammar.words(&["unique", "index"]) {
+        return index::create(grammar, true).map(Some);
+    }
+    if grammar.word("index") {
+        return index::create(grammar, false).map(Some);
+    }
+    if grammar.word("extension") {
+        return index::extension(grammar).map(Some);
+    }
     Ok(None)
 }
 
@@ -175,6 +185,8 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
         let path = grammar.path()?;
         let _ = grammar.word("cascade") || grammar.word("restrict");
         WrittenChange::of_path(&path, |path| Change::DropView { path, if_exists })
+    } else if grammar.word("index") {
+        index::drop(grammar)?
     } else {
         return Ok(None);
     };

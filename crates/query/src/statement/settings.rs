@@ -49,6 +49,8 @@ pub(crate) struct TableWish {
     pub(crate) tags: Vec<Name>,
     /// The time column, where it is said.
     pub(crate) time: Option<Name>,
+    /// It is a hypertable.
+    pub(crate) is_hypertable: bool,
 }
 
 /// Reads a list between parentheses.
@@ -196,11 +198,13 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
         settings: TableSettings::default(),
         tags: Vec::new(),
         time: None,
+        is_hypertable: false,
     };
     // A hypertable keeps what is written to it, as its users expect; what they say themselves comes after.
     for setting in list {
         if setting.name == "tsdb.hypertable" && setting.is_on()? {
             wish.settings.duplicates = Duplicates::Keep;
+            wish.is_hypertable = true;
         }
     }
     let mut orders = Vec::new();

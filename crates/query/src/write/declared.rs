@@ -4,6 +4,7 @@
 //! types or NOT NULL (the engine does, whoever writes).
 
 mod new;
+mod numbers;
 
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(super) struct Rules {
     /// By column, as it is shown.
     columns: Vec<ColumnRule>,
     checks: Vec<Check>,
+    /// Where its sequences are: its database and schema.
+    place: Option<(String, String)>,
 }
 
 struct ColumnRule {
@@ -70,6 +73,7 @@ impl Rules {
             schema: Arc::clone(&shown.schema),
             columns: (0..shown.len()).map(rule).collect(),
             checks: checks_of(table.declared.as_deref()),
+            place: None,
         }
     }
 
@@ -85,7 +89,14 @@ impl Rules {
             schema: relation.shown_columns().schema,
             columns: (0..relation.columns.len()).map(rule).collect(),
             checks: checks_of(relation.declared.as_ref().map(|it| &it.table)),
+            place: None,
         }
+    }
+
+    /// The same of what has this name: its rows may get numbers.
+    pub(super) fn at(mut self, name: &TableName) -> Self {
+        self.place = Some((name.database.clone(), name.schema.clone()));
+        self
     }
 
     /// Whether a column has a default, so that an INSERT may leave it out.
@@ -107,21 +118,23 @@ impl Rules {
     }
 
     /// Puts what a column says in the place of `DEFAULT` among values.
-    pub(super) fn defaults(
+    pub(super) async fn defaults(
         &self,
         source: &mut ast::Query,
         columns: &[Field],
         writing: &Writing<'_>,
     ) -> Result<(), Error> {
+        let mut numbers = self.numbers(source, columns, writing).await?;
         let ast::SetExpr::Values(values) = source.body.as_mut() else {
             return Ok(());
         };
         for row in &mut values.rows {
-            for (value, field) in row.content.iter_mut().zip(columns) {
-                let is_default = matches!(value, ast::Expr::Identifier(name)
-                    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"));
-                if is_default {
-                    *value = self.default(field.name(), writing)?;
+            for (at, (value, field)) in row.content.iter_mut().zip(columns).enumerate() {
+                if numbers::is_default(value) {
+                    *value = match numbers.get_mut(at).and_then(Iterator::next) {
+                        Some(number) => numbers::literal(number),
+                        None => self.default(field.name(), writing)?,
+                    };
                 }
             }
         }
@@ -159,6 +172,11 @@ impl Rules {
             .filter_map(|(field, rule)| Some((field.as_ref(), rule.default.as_deref()?)))
             .collect();
         if missing.is_empty() || batch.num_rows() == 0 {
+            return Ok((batch, writing));
+        }
+        let (batch, missing) = self.numbered(&writing, batch, missing).await?;
+        let given = batch.schema();
+        if missing.is_empty() {
             return Ok((batch, writing));
         }
         let values: Vec<&str> = missing.iter().map(|(_, default)| *default).collect();
@@ -297,7 +315,8 @@ pub(crate) async fn completed(
     let rules = match relation {
         Some(reader) => Rules::of_relation(reader.schema()),
         None => Rules::of_table(&*writing.table(name)?),
-    };
+    }
+    .at(name);
     let (rows, _writing) = rules.inserted(writing, rows).await?;
     Ok(rows)
 }

@@ -44,11 +44,11 @@ pub(crate) async fn insert(
         return Box::pin(super::relation::insert(writing, insert, names, schema)).await;
     }
     let table = writing.table(&name)?;
-    let rules = Rules::of_table(&table);
+    let rules = Rules::of_table(&table).at(&name);
     let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let mut source = source_of(&mut insert)?;
-    rules.defaults(&mut source, &columns, &writing)?;
+    rules.defaults(&mut source, &columns, &writing).await?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     if writing.returns() {

@@ -139,7 +139,6 @@ async fn statements_that_do_not_run_are_refused_by_name_with_what_to_do_and_chan
             "CREATE EXTERNAL",
             "no files",
         ),
-        ("CREATE INDEX ON cpu (host)", "CREATE INDEX", "leave it out"),
         ("COPY cpu TO '/tmp/cpu.csv'", "COPY", "no files"),
         (
             "SET datafusion.execution.batch_size = 1",

@@ -8,7 +8,7 @@ use super::password::Verifiers;
 use super::principal::Principal;
 use super::privilege::{Place, Privilege, Privileges};
 use super::store::{self, Grant, User};
-use crate::define;
+use crate::define::{Part, find_database};
 use crate::error::Error;
 
 /// Bytes of a user's name.
@@ -175,8 +175,8 @@ fn unknown(engine: &Arc<Engine>, name: &str) -> Error {
 fn granted(engine: &Arc<Engine>, user: &str, place: Place<'_>) -> Result<Privileges, Error> {
     existing(engine, user)?;
     let snapshot = engine.snapshot();
-    define::find_database(&snapshot, place.database).map_err(|source| Error::Define {
-        part: define::Part::Name,
+    find_database(&snapshot, place.database).map_err(|source| Error::Define {
+        part: Part::Name,
         source,
     })?;
     Ok(store::granted_at(&snapshot, user, place))

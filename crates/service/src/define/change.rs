@@ -93,6 +93,8 @@ pub enum Change {
         settings: TableSettings,
         /// What else was declared of it.
         declared: DeclaredTable,
+        /// It is a hypertable from the start.
+        is_hypertable: bool,
     },
     /// Makes a relation.
     CreateRelation {
@@ -136,6 +138,25 @@ pub enum Change {
         column: Option<String>,
         /// What is said; `None` = nothing any more.
         text: Option<String>,
+    },
+    /// Makes an index.
+    CreateIndex {
+        /// The table or relation.
+        path: Path,
+        /// What it is.
+        new: super::indexes::NewIndex,
+    },
+    /// Drops an index.
+    DropIndex {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
+    /// Asks for what an extension of `PostgreSQL` has. What is there is there without it.
+    CreateExtension {
+        /// Its name.
+        name: String,
     },
     /// Makes a view. The language has checked that its query can be read.
     CreateView {

@@ -73,6 +73,121 @@ pub enum DefineError {
         /// What is wrong, and what to write.
         reason: String,
     },
+    /// Nothing has a time that could divide it.
+    #[error(
+        "\"{table}\" is a relation: its primary key leaves the time out, so it is not kept by time; make the table without the key, or with the time in it"
+    )]
+    NoTime {
+        /// The relation.
+        table: String,
+    },
+    /// The time of a table is another column.
+    #[error(
+        "the time of \"{table}\" is its column \"{time}\", not \"{column}\"; make the table with WITH (tsdb.hypertable, tsdb.partition_column = '{column}')"
+    )]
+    OtherTime {
+        /// The table.
+        table: String,
+        /// Its time.
+        time: String,
+        /// What was named.
+        column: String,
+    },
+    /// A table is a hypertable already.
+    #[error("table \"{table}\" is already a hypertable; if_not_exists => true passes over that")]
+    IsHypertable {
+        /// The table.
+        table: String,
+    },
+    /// A table is no hypertable.
+    #[error("table \"{table}\" is not a hypertable; make it one with create_hypertable")]
+    NoHypertable {
+        /// The table.
+        table: String,
+    },
+    /// A hypertable is made of a table with rows only where that was said.
+    #[error("table \"{table}\" is not empty; migrate_data => true lets it have rows")]
+    NotEmpty {
+        /// The table.
+        table: String,
+    },
+    /// A table with rows keeps the tags that it has.
+    #[error(
+        "table \"{table}\" has rows, and \"{column}\" is to tell its series apart, which is set before the first row; make a table WITH (tsdb.hypertable, tsdb.segmentby = '{column}') and copy the rows (INSERT INTO new SELECT ...)"
+    )]
+    TagWithRows {
+        /// The table.
+        table: String,
+        /// What would be a tag.
+        column: String,
+    },
+    /// More tags would make another key.
+    #[error(
+        "the rows of \"{table}\" are unique by time and tags, and \"{column}\" would be one more; name it in the unique index"
+    )]
+    OtherKey {
+        /// The table.
+        table: String,
+        /// What would be a tag.
+        column: String,
+    },
+    /// A column that cannot tell series apart.
+    #[error(
+        "\"{column}\" cannot divide a table: that is for text without a length and for integers"
+    )]
+    NoTag {
+        /// The column.
+        column: String,
+    },
+    /// A dimension is there already.
+    #[error("column \"{column}\" is already a dimension; if_not_exists => true passes over that")]
+    IsDimension {
+        /// The column.
+        column: String,
+    },
+    /// One column beside the time divides a table.
+    #[error(
+        "a hypertable has one space dimension here; columns of segmentby may be as many as you like"
+    )]
+    ManyDimensions,
+    /// A unique index on a table over time leaves out what tells rows apart.
+    #[error(
+        "a unique index of \"{table}\" has its time and every tag, here at least ({wanted}); rows are told apart by these"
+    )]
+    UniqueLeavesOut {
+        /// The table.
+        table: String,
+        /// What it must have.
+        wanted: String,
+    },
+    /// What an index is for cannot go by itself.
+    #[error(
+        "\"{name}\" is a key of \"{table}\", which stays as it was made; make a table without it and copy the rows (INSERT INTO new SELECT ...)"
+    )]
+    IsKey {
+        /// The index.
+        name: String,
+        /// Its table.
+        table: String,
+    },
+    /// A width of partitions that cannot be one.
+    #[error("{number} is no width of partitions; write INTERVAL '1 day', or microseconds")]
+    Interval {
+        /// The number.
+        number: i64,
+    },
+    /// A sequence has no number left.
+    #[error("the sequence \"{sequence}\" has given its last number")]
+    Exhausted {
+        /// The sequence.
+        sequence: String,
+    },
+    /// An extension that there is not.
+    #[error("the extension \"{name}\" is not available; there is timescaledb, which needs none")]
+    Extension {
+        /// Its name.
+        name: String,
+    },
     /// The name is in more than there is.
     #[error("the name has too many parts; {remedy}")]
     TooManyParts {
@@ -100,6 +215,10 @@ pub enum Object {
     View,
     /// A column.
     Column,
+    /// A sequence.
+    Sequence,
+    /// An index.
+    Index,
 }
 
 impl Object {
@@ -111,6 +230,8 @@ impl Object {
             Self::Table => "table",
             Self::View => "view",
             Self::Column => "column",
+            Self::Sequence => "sequence",
+            Self::Index => "index",
         }
     }
 }

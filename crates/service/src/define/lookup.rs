@@ -17,9 +17,13 @@ pub const INFORMATION_SCHEMA: &str = "information_schema";
 /// The catalogue that clients of PostgreSQL read. No language can make a schema of this name, for the same reason.
 pub const PG_CATALOG: &str = "pg_catalog";
 
+/// What `TimescaleDB`'s users ask for the names and settings of their hypertables. Reserved for the same reason.
+pub const TIMESCALEDB_INFORMATION: &str = "timescaledb_information";
+
 /// Whether nothing can be made or changed in a schema.
 pub fn is_reserved(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA || schema == PG_CATALOG
+    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG];
+    own.contains(&schema) || schema == TIMESCALEDB_INFORMATION
 }
 
 /// The error for a database that is not there.

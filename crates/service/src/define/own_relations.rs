@@ -21,7 +21,17 @@ pub(crate) const ACQUISITION: &str = "system acquisition";
 /// How far the pages of devices have been taken in.
 pub(crate) const DEVICES: &str = "system devices";
 
-const ALL: [&str; 9] = [
+/// Sequences, in each schema.
+pub(crate) const SEQUENCES: &str = "system sequences";
+/// Indexes, in each schema.
+pub(crate) const INDEXES: &str = "system indexes";
+/// Hypertables, in each schema.
+pub(crate) const HYPERTABLES: &str = "system hypertables";
+
+const ALL: [&str; 12] = [
+    SEQUENCES,
+    INDEXES,
+    HYPERTABLES,
     USERS,
     GRANTS,
     VIEWS,

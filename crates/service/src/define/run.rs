@@ -6,53 +6,22 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnDef, DEFAULT_SCHEMA, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
-    NewRelation, Snapshot, TableSchema, TableSettings, nearest,
+    ColumnDef, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn, NewRelation,
+    Snapshot, TableSchema, TableSettings, nearest,
 };
 
 use super::change::{Change, Column, Path, TableChange, TableName, TableSetting};
 use super::error::{DefineError, Object, Part};
-use super::lookup;
 use super::own_relations::is_hidden;
-use super::{payload, policies, views};
-use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
+use super::place::{
+    Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
+};
+use super::{columns, hypertables, lookup, payload, policies, views};
+use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
 use crate::jobs::schedule;
 use crate::write::device_progress;
 use crate::write::sessions::Scope;
-
-/// Where names without database or schema are.
-#[derive(Debug)]
-struct Place {
-    database: String,
-    schema: String,
-}
-
-impl Place {
-    /// Where a database is not there, whoever looks for its schema says so.
-    fn of(engine: &Arc<Engine>, scope: &Scope) -> Self {
-        let database = scope.database.clone();
-        let own = scope.schema.clone();
-        let schema = own.or_else(|| engine.snapshot().default_schema(&database));
-        Self {
-            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-            database,
-        }
-    }
-
-    fn table(&self, path: Path) -> Result<TableName, Error> {
-        let named = path.table(&self.database, &self.schema);
-        named.map_err(|wrong| wrong.about(Part::Start))
-    }
-
-    /// The names of a database and of a schema in it that somebody may change.
-    fn schema_to_change(&self, path: Path) -> Result<(String, String), Error> {
-        let named = path.schema(&self.database);
-        let (database, name) = named.map_err(|wrong| wrong.about(Part::Start))?;
-        refuse_reserved(&name).map_err(|reserved| reserved.about(Part::Name))?;
-        Ok((database, name))
-    }
-}
 
 /// Carries out a change. `scope` is where names without database or schema are.
 #[expect(clippy::too_many_lines, reason = "a flat list of changes")]
@@ -137,8 +106,9 @@ pub fn run(
             columns,
             settings,
             declared,
+            is_hypertable,
         } => {
-            let declared = Declarations {
+            let mut declared = Declarations {
                 table: declared,
                 columns: columns.iter().map(|it| it.declared.clone()).collect(),
             };
@@ -148,7 +118,7 @@ pub fn run(
                 path,
                 if_not_exists,
                 &columns,
-                (settings, &declared),
+                (settings, &mut declared, is_hypertable),
             )
         }
         Change::CreateRelation {
@@ -157,6 +127,25 @@ pub fn run(
             new,
             declared,
         } => create_relation(engine, place, path, if_not_exists, (&new, declared)),
+        Change::CreateIndex { path, new } => {
+            let name = place.table(path)?;
+            refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
+            columns::create_index(engine, name, &new)
+        }
+        Change::DropIndex { path, if_exists } => {
+            let name = place.table(path)?;
+            refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
+            // Who may change the table may drop its index.
+            if let Some(table) = columns::table_of_index(engine, &name) {
+                let about = access::Place::table(&table.database, &table.schema, &table.table);
+                principal.check(Privilege::Define, about)?;
+            }
+            columns::drop_index(engine, &name, if_exists)
+        }
+        Change::CreateExtension { name } => match name.as_str() {
+            "timescaledb" | "plpgsql" => Ok(()),
+            _ => Err(DefineError::Extension { name }.about(Part::Name)),
+        },
         Change::DropTable { path, if_exists } => drop_table(engine, place, path, if_exists),
         Change::DropTables { paths, if_exists } => {
             for path in &paths {
@@ -216,7 +205,17 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
             }
             return Ok(());
         }
-        Change::CreateTable { path, .. }
+        Change::CreateExtension { .. } => {
+            refuse_internal(&place.database)?;
+            let about = access::Place::database(&place.database);
+            return principal.check(Privilege::Define, about);
+        }
+        // Carrying it out looks at the privileges on its table.
+        Change::DropIndex { path, .. } => {
+            return refuse_internal(&place.table(path.clone())?.database);
+        }
+        Change::CreateIndex { path, .. }
+        | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
         | Change::AlterTable { path, .. }
@@ -237,20 +236,6 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
     check_table(principal, place, path)
 }
 
-fn check_table(principal: &Principal, place: &Place, path: &Path) -> Result<(), Error> {
-    let name = place.table(path.clone())?;
-    refuse_internal(&name.database)?;
-    let about = access::Place::table(&name.database, &name.schema, &name.table);
-    principal.check(Privilege::Define, about)
-}
-
-fn refuse_internal(database: &str) -> Result<(), Error> {
-    if database == INTERNAL_DATABASE {
-        return Err(Error::InternalDatabase);
-    }
-    Ok(())
-}
-
 /// A table over time that a change would find; `None` = it is not there, and may be missing.
 pub fn table_to_alter(
     engine: &Arc<Engine>,
@@ -259,51 +244,6 @@ pub fn table_to_alter(
     if_exists: bool,
 ) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
     existing_table(engine, Place::of(engine, scope).table(path)?, if_exists)
-}
-
-fn existing_table(
-    engine: &Arc<Engine>,
-    name: TableName,
-    if_exists: bool,
-) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
-    refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
-    match lookup::find_table(&engine.snapshot(), &name) {
-        Ok(table) => Ok(Some((name, table))),
-        // What is there but cannot be changed so is not missing.
-        Err(DefineError::Unknown { .. }) if if_exists => Ok(None),
-        Err(missing) => Err(missing.about(Part::Start)),
-    }
-}
-
-impl DefineError {
-    /// As an error about one of the change's names.
-    fn about(self, part: Part) -> Error {
-        Error::Define { part, source: self }
-    }
-}
-
-fn must_be_new(
-    is_new: bool,
-    what: &'static str,
-    name: &str,
-    place: &str,
-) -> Result<(), EngineError> {
-    if is_new {
-        return Ok(());
-    }
-    Err(EngineError::ExistsAlready {
-        what,
-        name: name.to_owned(),
-        place: place.to_owned(),
-    })
-}
-
-fn refuse_reserved(schema: &str) -> Result<(), DefineError> {
-    if !lookup::is_reserved(schema) {
-        return Ok(());
-    }
-    let schema = schema.to_owned();
-    Err(DefineError::Reserved { schema })
 }
 
 fn create_schema(
@@ -377,20 +317,34 @@ fn create_table(
     path: Path,
     if_not_exists: bool,
     columns: &[Column],
-    (settings, declared): (TableSettings, &Declarations),
+    (settings, declared, is_hypertable): (TableSettings, &mut Declarations, bool),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     refuse_view(&engine.snapshot(), &name, &name.table)?;
-    let columns: Vec<NewColumn<'_>> = columns.iter().map(new_column).collect();
     let (database, schema, table) = (&name.database, &name.schema, &name.table);
-    let is_new =
-        engine.create_declared_table(database, schema, table, &columns, settings, declared)?;
-    Ok(must_be_new(
-        is_new || if_not_exists,
+    let is_there = engine.snapshot().table(database, schema, table).is_some();
+    must_be_new(
+        !is_there || if_not_exists,
         "table",
         table,
         &in_schema(&name),
-    )?)
+    )?;
+    if is_there {
+        return Ok(());
+    }
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let made = columns::make_sequences(engine, &name, &names, declared)?;
+    let columns: Vec<NewColumn<'_>> = columns.iter().map(new_column).collect();
+    let is_new =
+        engine.create_declared_table(database, schema, table, &columns, settings, declared);
+    if !matches!(is_new, Ok(true)) {
+        columns::forget_sequences(engine, &name, &made)?;
+    }
+    must_be_new(is_new? || if_not_exists, "table", table, &in_schema(&name))?;
+    if is_hypertable && let Some(made) = engine.snapshot().table(database, schema, table) {
+        hypertables::remember(engine, &name, made.id, None)?;
+    }
+    Ok(())
 }
 
 fn create_relation(
@@ -398,7 +352,7 @@ fn create_relation(
     place: &Place,
     path: Path,
     if_not_exists: bool,
-    (new, declared): (&NewRelation, Declarations),
+    (new, mut declared): (&NewRelation, Declarations),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     let (database, schema, relation) = (&name.database, &name.schema, &name.table);
@@ -413,9 +367,17 @@ fn create_relation(
     if is_taken && if_not_exists {
         return Ok(());
     }
-    let is_new = engine.create_declared_relation(database, schema, relation, new, declared)?;
+    let is_table = snapshot.table(database, schema, relation).is_some();
+    let what = if is_table { "table" } else { "relation" };
+    must_be_new(!is_taken, what, relation, &in_schema(&name))?;
+    let names: Vec<&str> = new.columns.iter().map(|it| it.name.as_str()).collect();
+    let made = columns::make_sequences(engine, &name, &names, &mut declared)?;
+    let is_new = engine.create_declared_relation(database, schema, relation, new, declared);
+    if !matches!(is_new, Ok(true)) {
+        columns::forget_sequences(engine, &name, &made)?;
+    }
     Ok(must_be_new(
-        is_new,
+        is_new?,
         "relation",
         relation,
         &in_schema(&name),
@@ -431,12 +393,15 @@ fn drop_table(
     let snapshot = engine.snapshot();
     let name = place.table(path)?;
     let (database, schema, table) = (&name.database, &name.schema, &name.table);
-    if lookup::find_relation(&snapshot, database, schema, table).is_some() {
+    if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
         engine.drop_relation(database, schema, table)?;
-        return Ok(());
+        return Ok(columns::forget_of_relation(engine, &name, reader.schema())?);
     }
     match existing_table(engine, name, if_exists)? {
-        Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
+        Some((name, table)) => {
+            engine.drop_table(&name.database, &name.schema, &name.table)?;
+            Ok(columns::forget_of_table(engine, &name, &table)?)
+        }
         None => Ok(()),
     }
 }

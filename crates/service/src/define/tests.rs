@@ -42,6 +42,7 @@ fn create_table(path: Path) -> Change {
         declared: Declared::default(),
     };
     Change::CreateTable {
+        is_hypertable: false,
         path,
         if_not_exists: false,
         columns: vec![
@@ -308,6 +309,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             mut columns,
             settings,
             declared,
+            is_hypertable,
         } = create_table(name.into())
         else {
             unreachable!("it makes a table");
@@ -323,6 +325,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             columns,
             settings,
             declared,
+            is_hypertable,
         }
     };
     let kept = |name: &str| {
@@ -382,4 +385,185 @@ fn a_table_without_payloads_has_no_payload_schema() {
         refused.to_string().contains("has no field payload"),
         "{refused}"
     );
+}
+
+fn reopened(disk: &Arc<MemoryDisk>) -> Arc<Engine> {
+    let (disk, clock) = (Arc::clone(disk), Arc::new(SystemClock));
+    let engine = Engine::open(disk, clock, FilePath::new("/data"), Options::default()).unwrap();
+    Arc::new(engine)
+}
+
+fn done(engine: &Arc<Engine>, change: Change) {
+    let scope = Scope::of_database("d");
+    run(engine, &Principal::anyone(), &scope, change).unwrap();
+}
+
+/// A plain table of these columns beside its time, as SQL makes it.
+fn plain(name: &str, columns: &[(&str, PhysicalType, Option<Numbered>)]) -> Change {
+    let column = |(name, kind, numbered): &(&str, PhysicalType, Option<Numbered>)| Column {
+        name: (*name).to_owned(),
+        kind: ColumnKind::Field(*kind),
+        declared: Declared {
+            default: numbered.as_ref().map(Numbered::text),
+            ..Declared::default()
+        },
+    };
+    Change::CreateTable {
+        path: name.into(),
+        if_not_exists: false,
+        columns: columns.iter().map(column).collect(),
+        settings: TableSettings {
+            duplicates: Duplicates::Keep,
+            ..TableSettings::default()
+        },
+        declared: DeclaredTable::default(),
+        is_hypertable: false,
+    }
+}
+
+fn in_public(table: &str) -> TableName {
+    TableName {
+        database: "d".to_owned(),
+        schema: "public".to_owned(),
+        table: table.to_owned(),
+    }
+}
+
+/// What a server gives out it has made durable before: the next one, which knows nothing of it, begins behind it. So does another
+/// that serves the same store at the same time.
+#[test]
+fn no_number_is_given_twice_whatever_ends_in_between() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = reopened(&disk);
+    done(&engine, create_database("d"));
+    let numbered = || Some(Numbered::new(NumberedBy::Default, 1));
+    done(
+        &engine,
+        plain("t", &[("id", PhysicalType::I64, numbered())]),
+    );
+    let known = sequences(&engine.snapshot(), "d", "public");
+    assert_eq!(known.len(), 1);
+    assert_eq!(known[0].name, "t_id_seq");
+    let sequence = in_public("t_id_seq");
+    assert_eq!(
+        sequence_of(&engine.snapshot(), &in_public("t"), "id").unwrap(),
+        "t_id_seq"
+    );
+
+    let (one, other) = (Sequences::default(), Sequences::default());
+    let mut given = one.take(&engine, &sequence, 3).unwrap();
+    assert_eq!(given, [1, 2, 3]);
+    given.extend(other.take(&engine, &sequence, 100).unwrap());
+    given.extend(one.take(&engine, &sequence, 40).unwrap());
+    drop((one, other, engine));
+    let engine = reopened(&disk);
+    let after = Sequences::default();
+    given.extend(after.take(&engine, &sequence, 40).unwrap());
+    let all: std::collections::BTreeSet<i64> = given.iter().copied().collect();
+    assert_eq!(all.len(), 183, "{given:?}");
+
+    // Another table of the name begins anew, and what memory had of the first one's numbers is not given out.
+    let drop_table = Change::DropTable {
+        path: "t".into(),
+        if_exists: false,
+    };
+    done(&engine, drop_table);
+    assert!(sequences(&engine.snapshot(), "d", "public").is_empty());
+    after.take(&engine, &sequence, 1).unwrap_err();
+    done(
+        &engine,
+        plain("t", &[("id", PhysicalType::I64, numbered())]),
+    );
+    assert_eq!(after.take(&engine, &sequence, 2).unwrap(), [1, 2]);
+}
+
+#[test]
+fn a_default_is_read_back_as_the_number_that_it_was_written_as() {
+    for (sequence, how, start) in [
+        ("t_id_seq", NumberedBy::Default, 1),
+        ("T 'id\"_seq", NumberedBy::Default, 1),
+        ("t_id_seq", NumberedBy::Identity, -7),
+        ("a\" START 9)", NumberedBy::Always, 9),
+        ("", NumberedBy::Always, 1),
+    ] {
+        let numbered = Numbered {
+            sequence: sequence.to_owned(),
+            how,
+            start,
+        };
+        assert_eq!(Numbered::of(&numbered.text()), Some(numbered));
+    }
+    for other in ["7", "nextval('a')", "GENERATED ALWAYS AS (a + 1)", ""] {
+        assert_eq!(Numbered::of(other), None, "{other}");
+    }
+}
+
+/// The tags of a hypertable are durable with it, and SQL goes on showing its columns where they were.
+#[test]
+fn a_hypertable_has_its_tags_after_the_next_start() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = reopened(&disk);
+    done(&engine, create_database("d"));
+    done(
+        &engine,
+        plain(
+            "cpu",
+            &[
+                ("usage", PhysicalType::F64, None),
+                ("host", PhysicalType::Text, None),
+                ("n", PhysicalType::I64, None),
+            ],
+        ),
+    );
+    let index = |columns: [&str; 2]| Change::CreateIndex {
+        path: "cpu".into(),
+        new: NewIndex {
+            name: None,
+            if_not_exists: false,
+            is_unique: false,
+            columns: columns.iter().map(|it| Some((*it).to_owned())).collect(),
+            definition: format!("USING btree ({})", columns.join(", ")),
+        },
+    };
+    // A float tells no series apart, and one that does not continue with the time is not meant.
+    for columns in [["usage", "time"], ["n", "usage"], ["host", "time"]] {
+        let leading = columns[0];
+        done(&engine, index(columns));
+        assert!(leading != "host" || indexes(&engine.snapshot(), ("d", "public")).len() == 3);
+    }
+    let new = || NewHypertable {
+        path: "cpu".into(),
+        time: "time".to_owned(),
+        space: None,
+        interval: Some(ChunkInterval::Number(43_200_000_000)),
+        has_default_indexes: false,
+        if_not_exists: false,
+        migrate_data: false,
+    };
+    let scope = Scope::of_database("d");
+    let make =
+        |engine: &Arc<Engine>, new| create_hypertable(engine, &Principal::anyone(), &scope, new);
+    // The first of them that could is the float's; then comes the one of the host.
+    let made = make(&engine, new()).unwrap();
+    assert!(made.is_new);
+    drop(engine);
+    let engine = reopened(&disk);
+    let table = engine.snapshot().table("d", "public", "cpu").unwrap();
+    assert_eq!(i64::from(table.id.0), made.id);
+    let again = make(&engine, new()).unwrap_err();
+    assert!(
+        again.to_string().contains("already a hypertable"),
+        "{again}"
+    );
+    let shown: Vec<String> = table
+        .shown_columns()
+        .schema
+        .fields()
+        .iter()
+        .map(|field| field.name().clone())
+        .collect();
+    assert_eq!(shown, ["time", "usage", "host", "n"]);
+    let tags: Vec<&str> = table.tags.iter().map(|tag| tag.name.as_str()).collect();
+    assert_eq!(tags, ["host"]);
+    assert_eq!(table.settings.partition_interval_ns, DAY_NS / 2);
 }

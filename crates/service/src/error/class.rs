@@ -63,6 +63,7 @@ impl Class {
             | EngineError::TransactionOvertaken { .. }
             | EngineError::TransactionEnded
             | EngineError::Lossy { .. }
+            | EngineError::HasRows { .. }
             | EngineError::Unmerged { .. } => Self::Conflict,
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }

@@ -120,6 +120,7 @@ impl Fault {
             EngineError::InvalidName { .. } => Self::InvalidName,
             EngineError::RelationDefinition { .. } => Self::Definition,
             EngineError::DefaultSchemaInUse { .. } => Self::InUse,
+            EngineError::HasRows { .. } => Self::Unsupported,
             EngineError::TypedColumn { .. } | EngineError::NotAField { .. } => Self::Types,
             EngineError::RelationRow { .. }
             | EngineError::TypedRow { .. }
@@ -136,8 +137,24 @@ impl Fault {
                 Object::Schema => Self::UnknownSchema,
                 Object::Table | Object::View => Self::UnknownTable,
                 Object::Column => Self::UnknownColumn,
+                Object::Sequence => Self::UnknownTable,
+                Object::Index => Self::UnknownName,
             },
             DefineError::SchemaInUse { .. } => Self::InUse,
+            DefineError::Exhausted { .. } => Self::NumberRange,
+            DefineError::NotEmpty { .. }
+            | DefineError::TagWithRows { .. }
+            | DefineError::OtherKey { .. }
+            | DefineError::NoTime { .. }
+            | DefineError::OtherTime { .. }
+            | DefineError::ManyDimensions
+            | DefineError::UniqueLeavesOut { .. }
+            | DefineError::IsKey { .. }
+            | DefineError::Extension { .. } => Self::Unsupported,
+            DefineError::IsHypertable { .. } | DefineError::IsDimension { .. } => Self::TableExists,
+            DefineError::NoHypertable { .. } => Self::UnknownTable,
+            DefineError::NoTag { .. } => Self::Types,
+            DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. } | DefineError::IsView { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }

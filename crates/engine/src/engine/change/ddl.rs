@@ -372,7 +372,11 @@ impl Engine {
     }
 
     /// Makes definitions durable, as one record, and then lets them hold.
-    fn commit(&self, sequencer: &mut Order, planned: &[Definition]) -> Result<(), Error> {
+    pub(super) fn commit(
+        &self,
+        sequencer: &mut Order,
+        planned: &[Definition],
+    ) -> Result<(), Error> {
         self.sequencer.check_poisoned()?;
         for definition in planned {
             definition.encode(&mut sequencer.unlogged.bytes);

@@ -121,3 +121,23 @@ fn count_rows(moment: &Moment, table: &Arc<TableSchema>) -> Result<usize, Error>
     }
     Ok(rows)
 }
+
+/// Whether a table has a row.
+pub(crate) fn has_rows(moment: &Moment, table: &Arc<TableSchema>) -> Result<bool, Error> {
+    let request = ScanRequest {
+        table: Arc::clone(table),
+        projection: vec![0],
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: Some(1),
+    };
+    let scan = Scan::plan(moment, &request, &Narrowing::None)?;
+    for morsel in 0..scan.morsels() {
+        for batch in scan.read(morsel) {
+            if batch?.num_rows() > 0 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}

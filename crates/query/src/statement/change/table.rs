@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{DataType, Expr};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
-    NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
+    LogicalType, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
 };
-use nilometer_service::define::{Change, Column};
+use nilometer_service::define::{Change, Column, Numbered, NumberedBy};
 
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
@@ -157,6 +157,7 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         columns,
         settings,
         declared,
+        is_hypertable: wish.is_hypertable,
     }))
 }
 
@@ -372,13 +373,15 @@ fn not_checked(word: &str, at: Option<Position>) -> Error {
 fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let name = grammar.name()?;
     let (written, type_at) = grammar.data_type()?;
-    let of = types::read(&written).map_err(|message| Error::Plan {
+    let serial = serial_type(&written);
+    let of = serial.map_or_else(|| types::read(&written), Ok);
+    let of = of.map_err(|message| Error::Plan {
         message,
         position: type_at,
     })?;
-    let mut is_not_null = false;
+    let mut is_not_null = serial.is_some();
     let mut is_tag = of == Written::Tag;
-    let mut default = None;
+    let mut default = serial.map(|_| Numbered::new(NumberedBy::Default, 1).text());
     let mut constraint = None;
     loop {
         let at = grammar.position();
@@ -413,6 +416,20 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
             });
         } else if grammar.word("check") {
             body.checks.push(check(grammar, constraint.take())?);
+        } else if grammar.word("generated") {
+            let is_integer = matches!(of, Written::Logical(of) if of.is_integer())
+                || of == Written::Value(PhysicalType::I64);
+            let numbered = identity(grammar, at)?;
+            if !is_integer || serial.is_some() || default.is_some() {
+                return Err(refused(
+                    "an identity column is SMALLINT, INTEGER or BIGINT and has no other default",
+                    at,
+                ));
+            }
+            default = Some(numbered.text());
+            is_not_null = true;
+        } else if serial.is_some() && grammar.word("default") {
+            return Err(refused("SERIAL is a default itself; write one of them", at));
         } else if grammar.words(&["default", "null"]) || grammar.word("null") {
             // That is how it is.
         } else if grammar.word("default") {
@@ -433,6 +450,59 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     Ok(())
 }
 
+/// The integers that `SERIAL` and its kin are; `None` = it is another type.
+fn serial_type(written: &DataType) -> Option<Written> {
+    let DataType::Custom(name, modifiers) = written else {
+        return None;
+    };
+    if !modifiers.is_empty() {
+        return None;
+    }
+    match name.to_string().to_ascii_lowercase().as_str() {
+        "serial" | "serial4" => Some(Written::Logical(LogicalType::Integer)),
+        "bigserial" | "serial8" => Some(Written::Value(PhysicalType::I64)),
+        "smallserial" | "serial2" => Some(Written::Logical(LogicalType::SmallInt)),
+        _ => None,
+    }
+}
+
+/// What follows GENERATED.
+fn identity(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<Numbered, Error> {
+    let how = if grammar.word("always") {
+        NumberedBy::Always
+    } else if grammar.words(&["by", "default"]) {
+        NumberedBy::Identity
+    } else {
+        return grammar.expected("ALWAYS or BY DEFAULT");
+    };
+    grammar.expect_word("AS")?;
+    if !grammar.word("identity") {
+        return Err(refused(
+            "a column calculated from others is not kept here; calculate it in the query, or in a view",
+            at,
+        ));
+    }
+    let mut start = 1;
+    if grammar.token(&Token::LParen) {
+        while !grammar.token(&Token::RParen) {
+            let at = grammar.position();
+            if grammar.word("start") {
+                grammar.word("with");
+                start = i64::try_from(grammar.number()?)
+                    .map_err(|_| refused("numbers start at 9223372036854775807 at most", at))?;
+            } else if grammar.word("increment") {
+                grammar.word("by");
+                if grammar.number()? != 1 {
+                    return Err(refused("numbers rise by one; leave INCREMENT out", at));
+                }
+            } else {
+                return grammar.expected("START or INCREMENT");
+            }
+        }
+    }
+    Ok(Numbered::new(how, start))
+}
+
 /// What a column may say in other databases, and what would come of it here.
 fn refuse_rest(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<(), Error> {
     for word in ["references", "collate"] {
@@ -440,10 +510,10 @@ fn refuse_rest(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<(), Er
             return Err(not_checked(word, at));
         }
     }
-    for word in ["generated", "identity", "auto_increment", "autoincrement"] {
+    for word in ["identity", "auto_increment", "autoincrement"] {
         if grammar.word(word) {
             return Err(refused(
-                "the store fills no column in; give the value with each row",
+                "a column that numbers its rows is GENERATED BY DEFAULT AS IDENTITY, or SERIAL",
                 at,
             ));
         }
@@ -456,9 +526,7 @@ fn with_time(written: WrittenColumn, position: Option<u32>) -> Result<Column, Er
     check_name(&written.name, written.type_at)?;
     let of = match written.of {
         // The integers of 64 bits that a field has without saying so.
-        Written::Value(PhysicalType::I64) if written.is_tag => {
-            Some(nilometer_engine::LogicalType::BigInt)
-        }
+        Written::Value(PhysicalType::I64) if written.is_tag => Some(LogicalType::BigInt),
         Written::Logical(of) => Some(of),
         Written::Tag | Written::Value(_) => None,
     };
@@ -576,9 +644,7 @@ fn make_tag(columns: &mut [Column], tag: &Name) -> Result<(), Error> {
             let of = match (column.kind, column.declared.of) {
                 (ColumnKind::Tag, of) => of,
                 (ColumnKind::Field(PhysicalType::Text), None) => None,
-                (ColumnKind::Field(PhysicalType::I64), None) => {
-                    Some(nilometer_engine::LogicalType::BigInt)
-                }
+                (ColumnKind::Field(PhysicalType::I64), None) => Some(LogicalType::BigInt),
                 (ColumnKind::Field(_), Some(of)) if of.is_integer() => Some(of),
                 // The length of a text is not checked in a tag.
                 _ => {

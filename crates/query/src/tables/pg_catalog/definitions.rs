@@ -159,7 +159,10 @@ pub(super) fn names(catalogue: &Catalogue, index: &Index) -> Vec<String> {
         return Vec::new();
     };
     let named = index.columns.iter().filter_map(|number| {
-        let at = usize::try_from(*number).ok()?.checked_sub(1)?;
+        // An expression has no name.
+        let Some(at) = usize::try_from(*number).ok()?.checked_sub(1) else {
+            return Some(String::new());
+        };
         columns.fields().get(at).map(|field| field.name().clone())
     });
     named.collect()
@@ -170,6 +173,13 @@ pub(super) fn index(catalogue: &Catalogue, object: &Object, column: i64) -> Opti
     let Of::Index(index) = &object.of else {
         return None;
     };
+    if let Some(definition) = &index.definition
+        && column == 0
+    {
+        let table = qualified(catalogue, catalogue.objects.get(index.table)?);
+        let name = quoted(&object.name);
+        return Some(format!("CREATE INDEX {name} ON {table} {definition}"));
+    }
     let names = names(catalogue, index);
     if column > 0 {
         let at = usize::try_from(column).ok()?.checked_sub(1)?;

@@ -1,7 +1,7 @@
 //! Which statements speak of the catalogue.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
+use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG, TIMESCALEDB_INFORMATION};
 
 /// Types whose values are numbers with names.
 pub(crate) const NAMED_TYPES: [&str; 11] = [
@@ -19,13 +19,14 @@ pub(crate) const NAMED_TYPES: [&str; 11] = [
 ];
 
 /// Words that only the catalogue or a session answers, wherever they stand.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     "current_catalog",
     "current_role",
     "current_schema",
     "current_user",
     "information_schema",
     "session_user",
+    "timescaledb_information",
     "user",
 ];
 
@@ -57,7 +58,7 @@ const CALLS: [&str; 22] = [
 
 /// Whether a schema is one of the catalogue's.
 pub(crate) fn is_catalogue(schema: &str) -> bool {
-    schema == PG_CATALOG || schema == INFORMATION_SCHEMA
+    [PG_CATALOG, INFORMATION_SCHEMA, TIMESCALEDB_INFORMATION].contains(&schema)
 }
 
 /// Whether a statement may speak of the catalogue, or of the session that it runs in.

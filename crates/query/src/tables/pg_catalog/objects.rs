@@ -1,13 +1,16 @@
 //! The objects of one database with their numbers, as one snapshot has them and as one reader may see them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Field, SchemaRef};
 use nilometer_engine::{
     Check, ColumnSource, Declared, DeclaredTable, Duplicates, RelationSchema, Snapshot, TableSchema,
 };
-use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
+use nilometer_service::define::{
+    self, INFORMATION_SCHEMA, Numbered, NumberedBy, Owner, PG_CATALOG, SYSTEM_SCHEMA,
+    TIMESCALEDB_INFORMATION,
+};
 use nilometer_service::{Client, INTERNAL_DATABASE, Place, Principal, Privilege, users_of};
 
 use super::oids;
@@ -88,6 +91,8 @@ pub(super) struct Index {
     pub(super) is_primary: bool,
     /// The constraint that it is for; 0 = none.
     pub(super) constraint: i64,
+    /// What follows its table's name, of one that is kept as it was written and is no key.
+    pub(super) definition: Option<String>,
 }
 
 impl Object {
@@ -152,9 +157,17 @@ impl Object {
         self.declared().map_or(&[], |declared| &declared.checks)
     }
 
-    /// The default of a column, as SQL.
+    /// The default of a column, as SQL; an identity is none.
     pub(super) fn default(&self, at: usize) -> Option<&str> {
-        self.declared_column(at)?.default.as_deref()
+        let default = self.declared_column(at)?.default.as_deref()?;
+        self.identity(at).is_none().then_some(default)
+    }
+
+    /// How a column is numbered that is an identity.
+    pub(super) fn identity(&self, at: usize) -> Option<NumberedBy> {
+        let default = self.declared_column(at)?.default.as_deref()?;
+        let how = Numbered::of(default)?.how;
+        (how != NumberedBy::Default).then_some(how)
     }
 
     /// What was said of it in words, or of one of its columns.
@@ -179,6 +192,8 @@ pub(crate) struct Catalogue {
     pub(super) objects: Vec<Object>,
     by_oid: OnceLock<HashMap<i64, usize>>,
     by_name: OnceLock<HashMap<(usize, String), usize>>,
+    /// Tables that have an index.
+    indexed: OnceLock<HashSet<i64>>,
 }
 
 impl Catalogue {
@@ -193,6 +208,7 @@ impl Catalogue {
             objects: Vec::new(),
             by_oid: OnceLock::new(),
             by_name: OnceLock::new(),
+            indexed: OnceLock::new(),
         };
         catalogue.find_objects(snapshot);
         catalogue
@@ -231,7 +247,7 @@ impl Catalogue {
                     }
                 }
                 SYSTEM_SCHEMA => {}
-                PG_CATALOG | INFORMATION_SCHEMA => {
+                PG_CATALOG | INFORMATION_SCHEMA | TIMESCALEDB_INFORMATION => {
                     let tables = relations::all().iter();
                     for table in tables.filter(|table| table.schema == schema) {
                         found.push(Object {
@@ -269,7 +285,67 @@ impl Catalogue {
         for (at, object) in self.objects.iter().enumerate() {
             indexes.extend(indexes_of(at, object));
         }
+        for at in 0..self.schemas.len() {
+            self.find_kept_indexes(snapshot, at, &mut indexes);
+        }
         self.objects.append(&mut indexes);
+    }
+
+    /// The indexes of a schema that are kept as they were written.
+    fn find_kept_indexes(&self, snapshot: &Snapshot, schema: usize, found: &mut Vec<Object>) {
+        let Some(of) = self.schemas.get(schema) else {
+            return;
+        };
+        let kept = define::indexes(snapshot, (&self.database, &of.name));
+        if kept.is_empty() {
+            return;
+        }
+        let tables = self.objects.iter().enumerate();
+        let tables = tables.filter_map(|(at, object)| match &object.of {
+            Of::Series(table) => Some((Owner::Table(table.id), at)),
+            Of::Relation(relation) => Some((Owner::Relation(relation.id), at)),
+            _ => None,
+        });
+        let tables: HashMap<Owner, usize> = tables.collect();
+        for (owner, index) in kept {
+            // One of a table that is gone, or that the reader does not see.
+            let Some(&table) = tables.get(&owner) else {
+                continue;
+            };
+            let columns = self.objects.get(table).and_then(Object::columns);
+            let number = |name: &Option<String>| {
+                let at = columns.as_ref()?.index_of(name.as_ref()?).ok()?;
+                i64::try_from(at + 1).ok()
+            };
+            found.push(Object {
+                oid: oids::kept_index(of.oid, &index.name),
+                schema,
+                name: index.name,
+                of: Of::Index(Index {
+                    table,
+                    columns: index
+                        .columns
+                        .iter()
+                        .map(|it| number(it).unwrap_or(0))
+                        .collect(),
+                    is_primary: false,
+                    constraint: 0,
+                    definition: Some(index.definition),
+                }),
+            });
+        }
+    }
+
+    /// Whether a table has an index.
+    pub(super) fn is_indexed(&self, oid: i64) -> bool {
+        let indexed = self.indexed.get_or_init(|| {
+            let indexes = self.objects.iter().filter_map(|object| match &object.of {
+                Of::Index(index) => Some(self.objects.get(index.table)?.oid),
+                _ => None,
+            });
+            indexes.collect()
+        });
+        indexed.contains(&oid)
     }
 
     /// An object by its number.
@@ -338,6 +414,7 @@ fn schemas(snapshot: &Snapshot, database: &str) -> Vec<Schema> {
         named(PG_CATALOG, oids::PG_CATALOG_OID),
         named(INFORMATION_SCHEMA, oids::INFORMATION_SCHEMA_OID),
         named(SYSTEM_SCHEMA, oids::SYSTEM_SCHEMA_OID),
+        named(TIMESCALEDB_INFORMATION, oids::TIMESCALEDB_INFORMATION_OID),
     ];
     for name in snapshot.schemas(database).unwrap_or_default() {
         if let Some(id) = snapshot.schema_id(database, &name)
@@ -382,6 +459,7 @@ fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
             columns,
             is_primary,
             constraint,
+            definition: None,
         }),
     };
     match &object.of {

@@ -13,6 +13,9 @@ pub(super) const PG_CATALOG_OID: i64 = 11;
 /// `information_schema`, and our own `system`: numbers that PostgreSQL gives while a cluster is made.
 pub(super) const INFORMATION_SCHEMA_OID: i64 = 13_000;
 pub(super) const SYSTEM_SCHEMA_OID: i64 = 13_001;
+pub(super) const TIMESCALEDB_INFORMATION_OID: i64 = 13_002;
+/// What there is of `timescaledb` as an extension.
+pub(super) const TIMESCALEDB: i64 = 13_003;
 pub(super) const PUBLIC_OID: i64 = 2200;
 
 const DATABASES: i64 = 16_384;
@@ -75,6 +78,11 @@ pub(super) fn check(table: i64, name: &str) -> i64 {
 /// The default of the n-th column of a table, from 1.
 pub(super) fn default(table: i64, column: usize) -> i64 {
     PARTS + hashed(&[&table.to_string(), &column.to_string()])
+}
+
+/// An index that is kept as it was written, by its schema and name.
+pub(super) fn kept_index(schema: i64, name: &str) -> i64 {
+    PARTS + hashed(&["index", &schema.to_string(), name])
 }
 
 pub(super) fn user(name: &str) -> i64 {

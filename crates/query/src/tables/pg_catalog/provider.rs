@@ -17,7 +17,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::stream;
 use nilometer_engine::nearest;
-use nilometer_service::define::INFORMATION_SCHEMA;
+use nilometer_service::define::{INFORMATION_SCHEMA, TIMESCALEDB_INFORMATION};
 
 use super::cells::Sink;
 use super::objects::{Catalogue, Object, Of};
@@ -134,6 +134,7 @@ impl Table {
             catalogue,
             wanted,
             views: Arc::new(views),
+            reading: Arc::clone(&self.reading),
         };
         Ok(Arc::new(StreamingTableExec::try_new(
             schema,
@@ -243,6 +244,8 @@ pub(super) struct Source {
     pub(super) wanted: Wanted,
     /// The columns of views by their numbers.
     pub(super) views: Arc<HashMap<i64, SchemaRef>>,
+    /// What says more than the names.
+    pub(super) reading: Arc<dyn Reading>,
 }
 
 impl Source {
@@ -262,6 +265,8 @@ impl PartitionStream for Source {
         let mut sink = Sink::new(self.table, &self.columns, Arc::clone(&self.schema));
         let filled = if self.table.schema == INFORMATION_SCHEMA {
             rows::standard::fill(self, &mut sink)
+        } else if self.table.schema == TIMESCALEDB_INFORMATION {
+            rows::timescale::fill(self, &mut sink)
         } else {
             rows::fill(self, &mut sink)
         };

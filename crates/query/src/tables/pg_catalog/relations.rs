@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nilometer_engine::SQL_TYPE;
-use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
+use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG, TIMESCALEDB_INFORMATION};
 
 /// One table a line: schema and name, number, kind, and for each column its name, its type and `!` where it is never NULL.
 const TEXT: &str = include_str!("text/relations.txt");
@@ -59,7 +59,7 @@ pub(crate) fn oid_of(name: &str) -> Option<i64> {
 fn read(line: &'static str) -> Option<CatalogTable> {
     let mut words = line.split(' ');
     let (schema, name) = words.next()?.split_once('.')?;
-    let schema = [PG_CATALOG, INFORMATION_SCHEMA]
+    let schema = [PG_CATALOG, INFORMATION_SCHEMA, TIMESCALEDB_INFORMATION]
         .into_iter()
         .find(|known| *known == schema)?;
     let oid = words.next()?.parse().ok()?;

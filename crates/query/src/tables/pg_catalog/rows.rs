@@ -2,8 +2,10 @@
 
 mod declared;
 pub(super) mod standard;
+pub(super) mod timescale;
 
 use datafusion::common::Result;
+use nilometer_service::define::NumberedBy;
 
 use super::cells::{Cell, Sink};
 use super::definitions::{self, type_of};
@@ -32,6 +34,7 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "pg_settings" => settings(source, sink),
         "pg_attrdef" => declared::defaults(source, sink),
         "pg_description" => declared::comments(source, sink),
+        "pg_extension" => timescale::extensions(sink),
         name => match fixed::rows(name) {
             Some(rows) => fixed_rows(source, rows, sink),
             None => Ok(()),
@@ -92,7 +95,7 @@ fn classes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .into(),
             },
             "relchecks" => object.checks().len().into(),
-            "relhasindex" => matches!(&object.of, Of::Relation(_)).into(),
+            "relhasindex" => catalogue.is_indexed(object.oid).into(),
             "relpersistence" => "p".into(),
             "relreplident" => match object.kind() {
                 "r" => "d".into(),
@@ -120,7 +123,7 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .ok()
                     .and_then(|it| it.checked_sub(1));
                 if let Some(field) = place.and_then(|place| columns.fields().get(place)) {
-                    attribute(sink, object, at, field, (false, false))?;
+                    attribute(sink, object, at, field, (false, false), "")?;
                 }
             }
             continue;
@@ -131,7 +134,12 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
         for (at, field) in columns.fields().iter().enumerate() {
             let has_default = object.default(at).is_some();
             let said = (object.is_not_null(at, field), has_default);
-            attribute(sink, object, at, field, said)?;
+            let identity = match object.identity(at) {
+                Some(NumberedBy::Always) => "a",
+                Some(_) => "d",
+                None => "",
+            };
+            attribute(sink, object, at, field, said, identity)?;
         }
     }
     Ok(())
@@ -143,6 +151,7 @@ fn attribute(
     at: usize,
     field: &arrow::datatypes::Field,
     (not_null, has_default): (bool, bool),
+    identity: &str,
 ) -> Result<()> {
     let (oid, modifier) = type_of(field);
     let kind = fixed::type_of_oid(oid);
@@ -160,6 +169,7 @@ fn attribute(
         "attstorage" => kind.map(|kind| kind.storage).into(),
         "attnotnull" => not_null.into(),
         "atthasdef" => has_default.into(),
+        "attidentity" => identity.into(),
         "attislocal" => true.into(),
         "attcollation" => kind.map(|kind| kind.collation).into(),
         _ => Cell::Default,
@@ -197,9 +207,8 @@ fn indexes(source: &Source, sink: &mut Sink) -> Result<()> {
             "indexrelid" => object.oid.into(),
             "indrelid" => table.oid.into(),
             "indnatts" | "indnkeyatts" => index.columns.len().into(),
-            "indisunique" | "indimmediate" | "indisvalid" | "indisready" | "indislive" => {
-                true.into()
-            }
+            "indisunique" => index.definition.is_none().into(),
+            "indimmediate" | "indisvalid" | "indisready" | "indislive" => true.into(),
             "indisprimary" => index.is_primary.into(),
             "indkey" => Cell::Ints(index.columns.clone()),
             "indoption" => zeros(),
@@ -318,7 +327,7 @@ fn listed(source: &Source, sink: &mut Sink) -> Result<()> {
             "tablename" if kind == "i" => table.map(|table| table.name.as_str()).into(),
             "tablename" | "viewname" | "indexname" => object.name.as_str().into(),
             "tableowner" | "viewowner" => owner.into(),
-            "hasindexes" => matches!(&object.of, Of::Relation(_)).into(),
+            "hasindexes" => catalogue.is_indexed(object.oid).into(),
             "hasrules" | "hastriggers" | "rowsecurity" => false.into(),
             "indexdef" => definitions::index(catalogue, object, 0).into(),
             "definition" => match &object.of {

@@ -7,7 +7,7 @@ use datafusion::datasource::MemTable;
 use nilometer_engine::{
     Check, ColumnKind, Declared, DeclaredTime, LogicalType, PhysicalType, TIME_COLUMN, TimeKind,
 };
-use nilometer_service::define::{Change, TableChange};
+use nilometer_service::define::{Change, Numbered, TableChange};
 
 use crate::Params;
 use crate::error::Error;
@@ -136,7 +136,9 @@ fn new(change: &Change) -> Option<New<'_>> {
 }
 
 fn defaults<'a>(columns: impl Iterator<Item = &'a Declared>) -> Vec<&'a str> {
-    columns.filter_map(|it| it.default.as_deref()).collect()
+    let given = columns.filter_map(|it| it.default.as_deref());
+    // Numbers are no expression.
+    given.filter(|it| Numbered::of(it).is_none()).collect()
 }
 
 fn time_field(time: Option<&DeclaredTime>) -> Field {

@@ -58,8 +58,8 @@ pub(crate) async fn insert<'a>(
     let columns = named_columns(&insert, &schema.shown_columns().schema)?;
     let on_conflict = on_conflict(&mut insert, &schema, name)?;
     let mut source = source_of(&mut insert)?;
-    let rules = Rules::of_relation(&schema);
-    rules.defaults(&mut source, &columns, &writing)?;
+    let rules = Rules::of_relation(&schema).at(name);
+    rules.defaults(&mut source, &columns, &writing).await?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     let rows = schema.rows_of(&batch)?;

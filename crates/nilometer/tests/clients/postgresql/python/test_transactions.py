@@ -55,6 +55,23 @@ class Ends(TransactionTest):
         self.assertEqual(self.accounts(), expected)
         self.assertEqual(self.numbers(), [1])
 
+    def test_a_number_that_was_given_in_what_is_rolled_back_is_not_given_again(self):
+        self.connection.execute("DROP TABLE IF EXISTS numbered")
+        self.connection.execute("CREATE TABLE numbered (id serial PRIMARY KEY, name text)")
+        self.connection.execute("CREATE UNIQUE INDEX numbered_by_name ON numbered (name)")
+        given = "INSERT INTO numbered (name) VALUES (%s), (%s) ON CONFLICT DO NOTHING RETURNING *"
+        self.assertEqual(self.own.execute(given, ("a", "b")).fetchall(), [(1, "a"), (2, "b")])
+        self.own.rollback()
+        self.assertEqual(self.own.execute(given, ("a", "c")).fetchall(), [(3, "a"), (4, "c")])
+        self.own.execute("SAVEPOINT s")
+        with self.assertRaises(errors.UniqueViolation) as caught:
+            self.own.execute("INSERT INTO numbered (name) VALUES ('a')")
+        self.assertEqual(caught.exception.diag.constraint_name, "numbered_by_name")
+        self.own.execute("ROLLBACK TO s")
+        self.assertEqual(self.own.execute(given, ("c", "d")).fetchall(), [(7, "d")])
+        self.own.commit()
+        self.assertEqual(self.connection.execute("SELECT id, name FROM numbered ORDER BY id").fetchall(), [(3, "a"), (4, "c"), (7, "d")])
+
     def test_nothing_is_left_of_what_is_rolled_back(self):
         self.insert(self.own, 1)
         self.own.execute("DELETE FROM r")

@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GUIDE = os.path.join(HERE, *[".."] * 6, "docs", "guide", "postgresql.md")
+GUIDES = [os.path.join(HERE, *[".."] * 6, "docs", "guide", name) for name in ["postgresql.md", "timescaledb.md"]]
 
 
 def psql(*arguments, text=None, database=None):
@@ -98,9 +98,12 @@ class Psql(unittest.TestCase):
 
     @unittest.skipIf("REFERENCE" in os.environ, "the guide is about our own server")
     def test_the_guide_shows_what_psql_shows(self):
-        with open(GUIDE) as file:
-            blocks = re.findall(r"^```psql\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
-        self.assertTrue(blocks)
+        blocks = []
+        for guide in GUIDES:
+            with open(guide) as file:
+                found = re.findall(r"^```psql\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+            self.assertTrue(found, guide)
+            blocks += found
         for block in blocks:
             lines = block.split("\n")
             statements = [line[3:] for line in lines if line.startswith("=> ")]

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
+use arrow::datatypes::SchemaRef;
+use nilometer_service::define;
+
 use super::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::statement::name::quoted;
@@ -13,6 +16,7 @@ use crate::tables::pg_catalog::values::Returns::{Bool, Int, Text, Texts};
 
 /// A cast to a name type is a call: of the function of its name for a number, of the one with `_name` for a text.
 pub(super) const CALLS: &[Call] = &[
+    Call::new("pg_get_serial_sequence", (2, 2), Text, serial_sequence),
     Call::new("regclass", (1, 1), Int, class),
     Call::new("__regclass_name", (1, 1), Text, class_name),
     Call::new("to_regclass", (1, 1), Int, |asked, cells| {
@@ -180,6 +184,38 @@ pub(super) fn relation<'a>(catalogue: &'a Catalogue, cell: Option<&Cell>) -> Opt
         },
         _ => None,
     }
+}
+
+/// The sequence of a column; `None` = it has none.
+fn serial_sequence(asked: &Asked, cells: &[Cell]) -> Answer {
+    let catalogue = asked.catalogue();
+    let Some(object) = relation(&catalogue, cells.first()) else {
+        let name = super::text(cells, 0).unwrap_or_default().to_owned();
+        return Err(Error::UnknownTable {
+            name,
+            nearest: None,
+            position: None,
+        });
+    };
+    let schema = catalogue.schema_of(object);
+    let table = define::TableName {
+        database: asked.database.clone(),
+        schema: schema.to_owned(),
+        table: object.name.clone(),
+    };
+    let column = super::text(cells, 1).unwrap_or_default();
+    let has = |it: SchemaRef| it.index_of(column).is_ok();
+    if !object.columns().is_some_and(has) {
+        return Err(Error::UnknownColumn {
+            name: column.to_owned(),
+            nearest: None,
+            position: None,
+        });
+    }
+    let sequence = define::sequence_of(asked.reading.snapshot(), &table, column);
+    Ok(sequence
+        .map(|name| format!("{}.{}", quoted(schema), quoted(&name)))
+        .into())
 }
 
 fn class(asked: &Asked, cells: &[Cell]) -> Answer {

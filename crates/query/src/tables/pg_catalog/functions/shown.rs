@@ -40,7 +40,6 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("pg_get_function_sqlbody", (1, 1), Text, nothing),
     Call::new("pg_get_partkeydef", (1, 1), Text, nothing),
     Call::new("pg_get_partition_constraintdef", (1, 1), Text, nothing),
-    Call::new("pg_get_serial_sequence", (2, 2), Text, nothing),
     Call::new("pg_get_statisticsobjdef", (1, 1), Text, nothing),
     Call::new("pg_get_statisticsobjdef_columns", (1, 1), Text, nothing),
     Call::new("pg_sequence_last_value", (1, 1), Int, nothing),

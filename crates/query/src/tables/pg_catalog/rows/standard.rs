@@ -1,6 +1,7 @@
 //! Rows of `information_schema`.
 
 use datafusion::common::Result;
+use nilometer_service::define::NumberedBy;
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{self, standard_name, type_of};
@@ -123,7 +124,13 @@ fn columns(source: &Source, sink: &mut Sink) -> Result<()> {
                 "udt_schema" => "pg_catalog".into(),
                 "udt_name" => name.into(),
                 "dtd_identifier" => (at + 1).to_string().into(),
-                "is_self_referencing" | "is_identity" | "identity_cycle" => "NO".into(),
+                "is_identity" => yes(object.identity(at).is_some()),
+                "identity_generation" => match object.identity(at) {
+                    Some(NumberedBy::Always) => "ALWAYS".into(),
+                    Some(_) => "BY DEFAULT".into(),
+                    None => Cell::Null,
+                },
+                "is_self_referencing" | "identity_cycle" => "NO".into(),
                 "is_generated" => "NEVER".into(),
                 "is_updatable" => yes(is_own),
                 _ => Cell::Null,

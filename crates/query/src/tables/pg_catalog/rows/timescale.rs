@@ -1,0 +1,125 @@
+//! Rows of `timescaledb_information`, and what stands for the extension.
+
+use std::collections::HashSet;
+
+use datafusion::common::Result;
+use nilometer_engine::{TableId, TimeKind};
+use nilometer_service::define;
+
+use crate::statement::settings::duration_text;
+use crate::tables::pg_catalog::cells::{Cell, Sink};
+use crate::tables::pg_catalog::definitions::{format_type, type_of};
+use crate::tables::pg_catalog::objects::{Object, Of};
+use crate::tables::pg_catalog::oids;
+use crate::tables::pg_catalog::provider::Source;
+
+/// The release of TimescaleDB whose functions are meant where this program has one of the name.
+const VERSION: &str = "2.28.3";
+
+/// `pg_extension`. What there is of TimescaleDB is there in every database.
+pub(super) fn extensions(sink: &mut Sink) -> Result<()> {
+    sink.row(|column| match column {
+        "oid" => oids::TIMESCALEDB.into(),
+        "extname" => "timescaledb".into(),
+        "extowner" => oids::OWNER.into(),
+        "extnamespace" => oids::PUBLIC_OID.into(),
+        "extversion" => VERSION.into(),
+        _ => Cell::Default,
+    })
+}
+
+/// Adds the rows of a table.
+pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
+    let catalogue = &source.catalogue;
+    for object in &catalogue.objects {
+        let Of::Series(table) = &object.of else {
+            continue;
+        };
+        let within = (catalogue.database.as_str(), catalogue.schema_of(object));
+        let found = define::dimensions_of(source.reading.snapshot(), within, table.id);
+        let Some(define::Dimensions { space }) = found else {
+            continue;
+        };
+        match source.table.name {
+            "hypertables" => hypertable(source, object, table, space.is_some(), sink)?,
+            _ => dimensions(source, object, table, space.as_ref(), sink)?,
+        }
+    }
+    Ok(())
+}
+
+fn hypertable(
+    source: &Source,
+    object: &Object,
+    table: &nilometer_engine::TableSchema,
+    has_space: bool,
+    sink: &mut Sink,
+) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let owner = catalogue.roles.first().map(|role| role.name.as_str());
+    sink.row(|column| match column {
+        "hypertable_schema" => catalogue.schema_of(object).into(),
+        "hypertable_name" => object.name.as_str().into(),
+        "owner" => owner.into(),
+        "num_dimensions" => (1 + i64::from(has_space)).into(),
+        "num_chunks" => partitions(source, table.id).into(),
+        // Every column of every partition is compressed; what is meant is whether old ones are more so.
+        "compression_enabled" => {
+            let cold = table.settings.cold_after_ns;
+            cold.is_some_and(|ns| ns < i64::MAX).into()
+        }
+        "primary_dimension" => table.time().0.into(),
+        "primary_dimension_type" => type_name(object, table.time().0).into(),
+        _ => Cell::Null,
+    })
+}
+
+fn dimensions(
+    source: &Source,
+    object: &Object,
+    table: &nilometer_engine::TableSchema,
+    space: Option<&(String, i64)>,
+    sink: &mut Sink,
+) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let (time, kind) = table.time();
+    let interval_ns = table.settings.partition_interval_ns;
+    let mut row = |nth: i64, name: &str, partitions: Option<i64>| {
+        let is_time = nth == 1;
+        let unit = match kind {
+            TimeKind::Integer { unit_ns } if is_time => Some(unit_ns.max(1)),
+            _ => None,
+        };
+        sink.row(|column| match column {
+            "hypertable_schema" => catalogue.schema_of(object).into(),
+            "hypertable_name" => object.name.as_str().into(),
+            "dimension_number" => nth.into(),
+            "column_name" => name.into(),
+            "column_type" => type_name(object, name).into(),
+            "dimension_type" => if is_time { "Time" } else { "Space" }.into(),
+            "time_interval" if is_time && unit.is_none() => duration_text(interval_ns).into(),
+            "integer_interval" => unit.map(|unit| interval_ns / unit).into(),
+            "num_partitions" => partitions.into(),
+            _ => Cell::Null,
+        })
+    };
+    row(1, time, None)?;
+    match space {
+        None => Ok(()),
+        Some((column, partitions)) => row(2, column, (*partitions > 0).then_some(*partitions)),
+    }
+}
+
+/// How many windows of time files hold rows of a table in; rows that have just been written are in none yet.
+fn partitions(source: &Source, id: TableId) -> usize {
+    let segments = source.reading.snapshot().segments();
+    let own = segments.iter().filter_map(|segment| segment.partition);
+    let own = own.filter(|(table, ..)| *table == id);
+    own.map(|(_, from, _)| from).collect::<HashSet<_>>().len()
+}
+
+fn type_name(object: &Object, name: &str) -> Option<String> {
+    let columns = object.columns()?;
+    let (oid, modifier) = type_of(columns.field_with_name(name).ok()?);
+    Some(format_type(oid, Some(modifier)))
+}

@@ -1,0 +1,145 @@
+//! Numbers of `SERIAL` and identity columns, put into the rows of an INSERT.
+//!
+//! Does: ask for as many numbers as a statement needs, before it writes, and put them in the place of `DEFAULT` or of a column
+//! that is left out. Does not: keep sequences (`nilometer_service::define` does).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::Field;
+use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value};
+use nilometer_service::Error as ServiceError;
+use nilometer_service::define::{self, Numbered, NumberedBy};
+
+use super::Rules;
+use crate::error::Error;
+use crate::execution::blocking;
+use crate::write::rows::{batch_of, fitted};
+use crate::write::writing::Writing;
+
+/// Whether a value is the word DEFAULT.
+pub(super) fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// A number as a statement has it.
+pub(super) fn literal(number: i64) -> Expr {
+    let digits = Value::Number(number.unsigned_abs().to_string(), false);
+    let digits = Expr::Value(digits.with_empty_span());
+    if number >= 0 {
+        return digits;
+    }
+    Expr::UnaryOp {
+        op: UnaryOperator::Minus,
+        expr: Box::new(digits),
+    }
+}
+
+impl Rules {
+    /// What a column is numbered by; `None` = its default is none or another.
+    fn numbers_of(&self, name: &str) -> Option<Numbered> {
+        let at = self.schema.index_of(name).ok()?;
+        Numbered::of(self.columns.get(at)?.default.as_deref()?)
+    }
+
+    /// By column, the numbers that stand in the place of DEFAULT among values.
+    pub(super) async fn numbers(
+        &self,
+        source: &ast::Query,
+        columns: &[Field],
+        writing: &Writing<'_>,
+    ) -> Result<Vec<std::vec::IntoIter<i64>>, Error> {
+        let mut wanted = Vec::new();
+        for (at, field) in columns.iter().enumerate() {
+            let Some(numbered) = self.numbers_of(field.name()) else {
+                wanted.push((String::new(), 0));
+                continue;
+            };
+            let (defaults, others) = match source.body.as_ref() {
+                ast::SetExpr::Values(values) => {
+                    let rows = values.rows.iter();
+                    let cells = rows.filter_map(|row| row.content.get(at));
+                    let defaults = cells.clone().filter(|it| is_default(it)).count();
+                    (defaults, cells.count() - defaults)
+                }
+                _ => (0, 1),
+            };
+            if numbered.how == NumberedBy::Always && others > 0 {
+                return Err(Error::Plan {
+                    message: format!(
+                        "cannot insert a non-DEFAULT value into column \"{}\": it is GENERATED ALWAYS AS IDENTITY; leave it out",
+                        field.name()
+                    ),
+                    position: None,
+                });
+            }
+            wanted.push((numbered.sequence, defaults));
+        }
+        let mut numbers = Vec::with_capacity(wanted.len());
+        for (sequence, count) in wanted {
+            numbers.push(self.take(writing, sequence, count).await?.into_iter());
+        }
+        Ok(numbers)
+    }
+
+    /// Rows with the numbers of the columns that they lack, and what else they lack.
+    pub(super) async fn numbered<'f>(
+        &self,
+        writing: &Writing<'_>,
+        batch: RecordBatch,
+        missing: Vec<(&'f Field, &'f str)>,
+    ) -> Result<(RecordBatch, Vec<(&'f Field, &'f str)>), Error> {
+        let rows = batch.num_rows();
+        let mut others = Vec::new();
+        let mut made: Vec<(Field, ArrayRef)> = Vec::new();
+        for (field, default) in missing {
+            let Some(numbered) = Numbered::of(default) else {
+                others.push((field, default));
+                continue;
+            };
+            let numbers = self.take(writing, numbered.sequence, rows).await?;
+            let array: ArrayRef = Arc::new(Int64Array::from(numbers));
+            let array = fitted(&array, field, None, &writing.reading.zone)?;
+            made.push((field.clone(), array));
+        }
+        if made.is_empty() {
+            return Ok((batch, others));
+        }
+        let fields = batch.schema();
+        let given = fields.fields().iter().map(|field| field.as_ref().clone());
+        let mut columns: Vec<(Field, ArrayRef)> =
+            given.zip(batch.columns().iter().cloned()).collect();
+        columns.extend(made);
+        Ok((batch_of(columns, rows)?, others))
+    }
+
+    async fn take(
+        &self,
+        writing: &Writing<'_>,
+        sequence: String,
+        count: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let Some((database, schema)) = self.place.clone().filter(|_| count > 0) else {
+            return Ok(Vec::new());
+        };
+        let name = define::TableName {
+            database,
+            schema,
+            table: sequence,
+        };
+        let sequences = Arc::clone(&writing.queries.shared.sequences);
+        let engine = Arc::clone(&writing.writer.engine);
+        let executor = writing.executor();
+        let taken = move || sequences.take(&engine, &name, count).map_err(of_service);
+        blocking(&executor, taken).await
+    }
+}
+
+fn of_service(error: ServiceError) -> Error {
+    match error {
+        ServiceError::Engine(error) => error.into(),
+        ServiceError::Define { source, .. } => Error::of_name(source, None),
+        other => Error::internal(other.to_string()),
+    }
+}

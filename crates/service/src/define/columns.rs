@@ -1,0 +1,335 @@
+//! Indexes and sequences as definitions bring them along: made with a table or after it, gone with it.
+//!
+//! Does: make what a definition names, look up what it may not collide with, and forget both with their table. Does not: keep them
+//! (`indexes.rs` and `sequences.rs` do).
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    ColumnSource, Declarations, Duplicates, Engine, Error as EngineError, RelationSchema,
+    TableSchema,
+};
+
+use super::change::TableName;
+use super::error::{DefineError, Object, Part};
+use super::indexes::{self, NewIndex, Owner};
+use super::lookup;
+use super::place::{existing_table, must_be_new};
+use super::sequences::{self, Numbered};
+use super::{hypertables, views};
+use crate::error::Error;
+
+/// The columns of a table or relation that have numbers, with their defaults.
+pub(super) fn numbered<'a>(
+    columns: impl Iterator<Item = (&'a str, Option<&'a String>)>,
+) -> Vec<(String, Numbered)> {
+    columns
+        .filter_map(|(name, default)| Some((name.to_owned(), Numbered::of(default?)?)))
+        .collect()
+}
+
+/// Makes the sequences that a new table's columns ask for, and writes their names into the declarations. Returns what was made.
+pub(super) fn make_sequences(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    columns: &[&str],
+    declared: &mut Declarations,
+) -> Result<Vec<String>, Error> {
+    let mut made = Vec::new();
+    for (column, said) in columns.iter().zip(&mut declared.columns) {
+        let Some(mut numbered) = said.default.as_deref().and_then(Numbered::of) else {
+            continue;
+        };
+        if numbered.sequence.is_empty() {
+            numbered.sequence = sequences::make(engine, name, column, numbered.start)?;
+            said.default = Some(numbered.text());
+            made.push(numbered.sequence);
+            continue;
+        }
+        let known = sequences::sequences(&engine.snapshot(), &name.database, &name.schema);
+        if known.iter().all(|it| it.name != numbered.sequence) {
+            return Err(sequences::unknown(&numbered.sequence).about(Part::Other));
+        }
+    }
+    Ok(made)
+}
+
+/// Forgets sequences that were made for a table that is not there in the end.
+pub(super) fn forget_sequences(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    made: &[String],
+) -> Result<(), EngineError> {
+    sequences::forget(engine, (&name.database, &name.schema), made)
+}
+
+/// Forgets what was kept of a table that was dropped.
+pub(super) fn forget_of_table(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+) -> Result<(), EngineError> {
+    let columns = table.tags.iter().chain(&table.fields);
+    let columns = columns.map(|column| {
+        let declared = column.declared.as_ref();
+        let default = declared.and_then(|it| it.default.as_ref());
+        (column.name.as_str(), default)
+    });
+    forget_all(engine, name, Owner::Table(table.id), numbered(columns))?;
+    hypertables::forget(engine, name, table.id)
+}
+
+/// Forgets what was kept of a relation that was dropped.
+pub(super) fn forget_of_relation(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    relation: &RelationSchema,
+) -> Result<(), EngineError> {
+    let columns = relation.columns.iter().enumerate().map(|(at, column)| {
+        let declared = relation.declared_column(at);
+        let default = declared.and_then(|it| it.default.as_ref());
+        (column.name.as_str(), default)
+    });
+    let owner = Owner::Relation(relation.id);
+    forget_all(engine, name, owner, numbered(columns))
+}
+
+fn forget_all(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    owner: Owner,
+    numbered: Vec<(String, Numbered)>,
+) -> Result<(), EngineError> {
+    let within = (name.database.as_str(), name.schema.as_str());
+    if !numbered.is_empty() {
+        let mut known = sequences::sequences(&engine.snapshot(), within.0, within.1);
+        // One that another table's column was given too is not this one's.
+        known.retain(|sequence| {
+            let mut own = numbered.iter();
+            own.any(|(column, it)| it.sequence == sequence.name && *column == sequence.of.1)
+        });
+        let names: Vec<String> = known.into_iter().map(|it| it.name).collect();
+        sequences::forget(engine, within, &names)?;
+    }
+    indexes::forget_of(engine, within, owner)
+}
+
+/// Makes an index.
+pub(super) fn create_index(
+    engine: &Arc<Engine>,
+    table: TableName,
+    new: &NewIndex,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let (database, schema) = (table.database.clone(), table.schema.clone());
+    let within = (database.as_str(), schema.as_str());
+    let relation = lookup::find_relation(&snapshot, within.0, within.1, &table.table);
+    let columns = new.columns.iter();
+    let parts: Vec<&str> = columns
+        .map(|column| column.as_deref().unwrap_or("expr"))
+        .collect();
+    let base = format!("{}_{}_idx", table.table, parts.join("_"));
+    let name = new.name.as_deref();
+    if let Some(name) = name {
+        let is_new = indexes::owner_text(&snapshot, within, name).is_none();
+        let is_table = snapshot.table(within.0, within.1, name).is_some()
+            || lookup::find_relation(&snapshot, within.0, within.1, name).is_some()
+            || views::view(&snapshot, within.0, within.1, name).is_some()
+            || key_owner(engine, within, name).is_some();
+        if new.if_not_exists && (!is_new || is_table) {
+            return Ok(());
+        }
+        must_be_new(is_new && !is_table, "relation", name, &in_words(within))?;
+    }
+    let check = |columns: &arrow_schema::Schema| {
+        let mut named = new.columns.iter().flatten();
+        match named.find(|name| columns.index_of(name).is_err()) {
+            Some(name) => Err(lookup::unknown_column(columns, name).about(Part::Other)),
+            None => Ok(()),
+        }
+    };
+    let named: Vec<String> = new.columns.iter().flatten().cloned().collect();
+    if let Some(reader) = relation {
+        let relation = reader.schema();
+        check(&relation.shown_columns().schema)?;
+        let owner = Owner::Relation(relation.id);
+        if !new.is_unique {
+            return Ok(indexes::keep(engine, within, owner, (name, &base), new)?);
+        }
+        let key = name.unwrap_or(&base);
+        let id = engine.add_unique_key(within.0, within.1, &table.table, (key, &named))?;
+        return Ok(indexes::hand_over(
+            engine,
+            within,
+            owner,
+            Owner::Relation(id),
+        )?);
+    }
+    let Some((table, schema)) = existing_table(engine, table, false)? else {
+        return Ok(());
+    };
+    check(&schema.shown_columns().schema)?;
+    if new.is_unique {
+        return make_unique(engine, &table, &schema, name.unwrap_or(&base), &named);
+    }
+    let owner = Owner::Table(schema.id);
+    Ok(indexes::keep(engine, within, owner, (name, &base), new)?)
+}
+
+/// Makes the rows of a table over time, which has none yet, unique by its time and the other columns, which become tags.
+fn make_unique(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    key: &str,
+    columns: &[String],
+) -> Result<(), Error> {
+    let time = table.time().0;
+    let tags = table.tags.iter().map(|tag| tag.name.as_str());
+    let wanted: Vec<&str> = std::iter::once(time).chain(tags).collect();
+    let has = |wanted: &&str| columns.iter().any(|column| column == wanted);
+    if !wanted.iter().all(has) {
+        let table = name.table.clone();
+        let wanted = wanted.join(", ");
+        return Err(DefineError::UniqueLeavesOut { table, wanted }.about(Part::Start));
+    }
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    if engine.has_rows(database, schema, of)? {
+        let table = of.clone();
+        return Err(EngineError::HasRows { table }.into());
+    }
+    let fields: Vec<String> = columns
+        .iter()
+        .filter(|column| !wanted.contains(&column.as_str()))
+        .cloned()
+        .collect();
+    engine.make_tags(database, schema, of, &fields)?;
+    let mut settings = table.settings;
+    settings.duplicates = Duplicates::Unique;
+    engine.set_table(database, schema, of, settings)?;
+    Ok(engine.declare_table(database, schema, of, |declared| {
+        declared.keys = vec![(0, key.to_owned())];
+    })?)
+}
+
+/// Drops an index. Keys stay.
+pub(super) fn drop_index(
+    engine: &Arc<Engine>,
+    index: &TableName,
+    if_exists: bool,
+) -> Result<(), Error> {
+    let within = (index.database.as_str(), index.schema.as_str());
+    let snapshot = engine.snapshot();
+    if is_live(engine, within, &index.table) {
+        return Ok(indexes::forget(engine, within, &index.table)?);
+    }
+    if let Some(table) = key_owner(engine, within, &index.table) {
+        let name = index.table.clone();
+        return Err(DefineError::IsKey { name, table }.about(Part::Start));
+    }
+    if if_exists {
+        return Ok(());
+    }
+    let found = lookup::find_schema(&snapshot, within.0, within.1);
+    found.map_err(|missing| missing.about(Part::Start))?;
+    let unknown = DefineError::Unknown {
+        what: Object::Index,
+        name: index.table.clone(),
+        nearest: None,
+    };
+    Err(unknown.about(Part::Start))
+}
+
+/// The table that an index of this name is kept for, if it is there.
+pub(super) fn table_of_index(engine: &Arc<Engine>, index: &TableName) -> Option<TableName> {
+    let within = (index.database.as_str(), index.schema.as_str());
+    let snapshot = engine.snapshot();
+    let owner = indexes::owner_text(&snapshot, within, &index.table);
+    let of = |table: &str| TableName {
+        table: table.to_owned(),
+        ..index.clone()
+    };
+    let tables = snapshot.tables(within.0, within.1).unwrap_or_default();
+    let mut tables = tables.iter();
+    let table = tables.find(|name| {
+        let table = snapshot.table(within.0, within.1, name);
+        let owner = owner.as_deref().zip(table);
+        owner.is_some_and(|(owner, table)| indexes::is_of(owner, Owner::Table(table.id)))
+    });
+    if let Some(table) = table {
+        return Some(of(table));
+    }
+    let relations = lookup::relations(&snapshot, within.0, within.1);
+    let mut relations = relations.iter();
+    let relation = relations.find(|name| {
+        let reader = snapshot.relation(within.0, within.1, name);
+        let owner = owner.as_deref().zip(reader);
+        owner.is_some_and(|(owner, reader)| {
+            indexes::is_of(owner, Owner::Relation(reader.schema().id))
+        })
+    });
+    let relation = relation.map(|name| of(name));
+    relation.or_else(|| key_owner(engine, within, &index.table).map(|table| of(&table)))
+}
+
+fn is_live(engine: &Arc<Engine>, within: (&str, &str), name: &str) -> bool {
+    indexes::owner_text(&engine.snapshot(), within, name).is_some()
+}
+
+/// The table or relation of which a key has this name.
+fn key_owner(engine: &Arc<Engine>, within: (&str, &str), name: &str) -> Option<String> {
+    let snapshot = engine.snapshot();
+    let relations = lookup::relations(&snapshot, within.0, within.1);
+    let relation = relations.into_iter().find(|relation| {
+        let reader = snapshot.relation(within.0, within.1, relation);
+        reader.is_some_and(|reader| {
+            let schema = reader.schema();
+            (0..=schema.unique.len()).any(|key| schema.key_name(key) == name)
+        })
+    });
+    let of_table = |table: &String| {
+        let table = snapshot.table(within.0, within.1, table);
+        table.is_some_and(|table| {
+            let declared = table.declared.iter().flat_map(|it| &it.keys);
+            let mut names = declared.map(|(_, name)| name);
+            table.settings.duplicates == Duplicates::Unique && names.any(|known| known == name)
+        })
+    };
+    let tables = snapshot.tables(within.0, within.1).unwrap_or_default();
+    relation.or_else(|| tables.into_iter().find(of_table))
+}
+
+fn in_words((database, schema): (&str, &str)) -> String {
+    format!("\"{database}\".\"{schema}\"")
+}
+
+/// The default of a table's column, by its name as SQL shows it.
+pub(super) fn default_of<'a>(table: &'a TableSchema, column: &str) -> Option<&'a str> {
+    let position = table.shown_columns().named(column)?;
+    let declared = match table.source(position)? {
+        ColumnSource::Time => return None,
+        ColumnSource::Tag(at) => table.tags.get(at)?.declared.as_ref()?,
+        ColumnSource::Field(at) => table.fields.get(at)?.declared.as_ref()?,
+    };
+    declared.default.as_deref()
+}
+
+/// The sequence that numbers a column, of a table or a relation.
+pub fn sequence_of(
+    snapshot: &nilometer_engine::Snapshot,
+    name: &TableName,
+    column: &str,
+) -> Option<String> {
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    let default = match snapshot.table(database, schema, of) {
+        Some(table) => default_of(&table, column).map(str::to_owned),
+        None => {
+            let reader = lookup::find_relation(snapshot, database, schema, of)?;
+            let relation = reader.schema();
+            let mut columns = relation.columns.iter();
+            let at = columns.position(|it| it.name == column)?;
+            relation.declared_column(at)?.default.clone()
+        }
+    };
+    Some(Numbered::of(&default?)?.sequence)
+}

@@ -1,0 +1,135 @@
+//! What is kept of tables beside their definitions, as rows of a relation in the schema they are in: the schema takes it along
+//! when it is renamed or dropped.
+//!
+//! Does: read and change such rows. Does not: know what they mean.
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
+    RelationReader, Snapshot, Value,
+};
+
+/// A relation of the store's own, which no statement can name by accident. Its first column is its key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) relation: &'static str,
+    pub(super) columns: &'static [(&'static str, PhysicalType)],
+}
+
+/// Where it is: a database and a schema.
+pub(super) type Within<'a> = (&'a str, &'a str);
+
+impl Kept {
+    /// The relation, where something was kept.
+    pub(super) fn reader(&self, snapshot: &Snapshot, within: Within<'_>) -> Option<RelationReader> {
+        snapshot.relation(within.0, within.1, self.relation)
+    }
+
+    /// A row by its key.
+    pub(super) fn row(
+        &self,
+        snapshot: &Snapshot,
+        within: Within<'_>,
+        key: impl Into<Value>,
+    ) -> Option<Arc<[Value]>> {
+        self.reader(snapshot, within)?.get(&[key.into()])
+    }
+
+    /// All rows.
+    pub(super) fn rows(&self, snapshot: &Snapshot, within: Within<'_>) -> Vec<Arc<[Value]>> {
+        let reader = self.reader(snapshot, within);
+        reader.map_or_else(Vec::new, |reader| reader.rows())
+    }
+
+    /// Keeps a row; one of the same key is an error.
+    pub(super) fn add(
+        &self,
+        engine: &Arc<Engine>,
+        within: Within<'_>,
+        row: Vec<Value>,
+    ) -> Result<(), EngineError> {
+        self.make(engine, within)?;
+        self.change(engine, within, |schema| {
+            RelationChange::Insert(schema, vec![row])
+        })
+    }
+
+    /// Keeps a row in the place of that of the same key.
+    pub(super) fn put(
+        &self,
+        engine: &Arc<Engine>,
+        within: Within<'_>,
+        row: Vec<Value>,
+    ) -> Result<(), EngineError> {
+        self.make(engine, within)?;
+        self.change(engine, within, |schema| {
+            RelationChange::Replace(schema, vec![row])
+        })
+    }
+
+    /// Forgets rows by their keys; those that are not there do not matter.
+    pub(super) fn forget(
+        &self,
+        engine: &Arc<Engine>,
+        within: Within<'_>,
+        keys: Vec<Value>,
+    ) -> Result<(), EngineError> {
+        if keys.is_empty() || self.reader(&engine.snapshot(), within).is_none() {
+            return Ok(());
+        }
+        let keys = keys.into_iter().map(|key| vec![key]).collect();
+        self.change(engine, within, |schema| {
+            RelationChange::Delete(schema, keys)
+        })
+    }
+
+    fn make(&self, engine: &Arc<Engine>, within: Within<'_>) -> Result<(), EngineError> {
+        let column = |&(name, kind): &(&str, PhysicalType)| RelationColumn {
+            name: name.to_owned(),
+            kind,
+            nullable: false,
+        };
+        let key = self.columns.iter().take(1);
+        let relation = NewRelation {
+            columns: self.columns.iter().map(column).collect(),
+            primary_key: key.map(|(name, _)| (*name).to_owned()).collect(),
+            unique: Vec::new(),
+        };
+        engine.create_relation(within.0, within.1, self.relation, &relation)?;
+        Ok(())
+    }
+
+    fn change(
+        &self,
+        engine: &Arc<Engine>,
+        within: Within<'_>,
+        change: impl FnOnce(Arc<nilometer_engine::RelationSchema>) -> RelationChange,
+    ) -> Result<(), EngineError> {
+        let reader = self.reader(&engine.snapshot(), within);
+        let reader = reader.ok_or_else(|| EngineError::NotFound {
+            what: "schema",
+            name: within.1.to_owned(),
+            place: format!("database \"{}\"", within.0),
+            hint: "it was dropped meanwhile".to_owned(),
+        })?;
+        engine.write_relations(&[change(Arc::clone(reader.schema()))])?;
+        Ok(())
+    }
+}
+
+/// The text of a row's column; empty where it is none.
+pub(super) fn text(row: &[Value], at: usize) -> &str {
+    match row.get(at) {
+        Some(Value::Text(text)) => text,
+        _ => "",
+    }
+}
+
+/// The integer of a row's column; 0 where it is none.
+pub(super) fn integer(row: &[Value], at: usize) -> i64 {
+    match row.get(at) {
+        Some(Value::I64(number)) => *number,
+        _ => 0,
+    }
+}
