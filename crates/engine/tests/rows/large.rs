@@ -163,7 +163,7 @@ fn largest(row: usize, bytes: usize) -> Vec<u8> {
     };
     (0..bytes)
         .map(|at| {
-            if row % 2 == 0 {
+            if row.is_multiple_of(2) {
                 noise()
             } else {
                 (at / 4096).to_le_bytes()[0]

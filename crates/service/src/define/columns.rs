@@ -75,7 +75,7 @@ pub(super) fn forget_of_table(
         let default = declared.and_then(|it| it.default.as_ref());
         (column.name.as_str(), default)
     });
-    forget_all(engine, name, Owner::Table(table.id), numbered(columns))?;
+    forget_all(engine, name, Owner::Table(table.id), &numbered(columns))?;
     hypertables::forget(engine, name, table.id)
 }
 
@@ -91,14 +91,14 @@ pub(super) fn forget_of_relation(
         (column.name.as_str(), default)
     });
     let owner = Owner::Relation(relation.id);
-    forget_all(engine, name, owner, numbered(columns))
+    forget_all(engine, name, owner, &numbered(columns))
 }
 
 fn forget_all(
     engine: &Arc<Engine>,
     name: &TableName,
     owner: Owner,
-    numbered: Vec<(String, Numbered)>,
+    numbered: &[(String, Numbered)],
 ) -> Result<(), EngineError> {
     let within = (name.database.as_str(), name.schema.as_str());
     if !numbered.is_empty() {
@@ -321,15 +321,14 @@ pub fn sequence_of(
     column: &str,
 ) -> Option<String> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
-    let default = match snapshot.table(database, schema, of) {
-        Some(table) => default_of(&table, column).map(str::to_owned),
-        None => {
-            let reader = lookup::find_relation(snapshot, database, schema, of)?;
-            let relation = reader.schema();
-            let mut columns = relation.columns.iter();
-            let at = columns.position(|it| it.name == column)?;
-            relation.declared_column(at)?.default.clone()
-        }
+    let default = if let Some(table) = snapshot.table(database, schema, of) {
+        default_of(&table, column).map(str::to_owned)
+    } else {
+        let reader = lookup::find_relation(snapshot, database, schema, of)?;
+        let relation = reader.schema();
+        let mut columns = relation.columns.iter();
+        let at = columns.position(|it| it.name == column)?;
+        relation.declared_column(at)?.default.clone()
     };
     Some(Numbered::of(&default?)?.sequence)
 }

@@ -544,12 +544,12 @@ fn a_hypertable_has_its_tags_after_the_next_start() {
     let make =
         |engine: &Arc<Engine>, new| create_hypertable(engine, &Principal::anyone(), &scope, new);
     // The first of them that could is the float's; then comes the one of the host.
-    let made = make(&engine, new()).unwrap();
-    assert!(made.is_new);
+    let first = make(&engine, new()).unwrap();
+    assert!(first.is_new);
     drop(engine);
     let engine = reopened(&disk);
     let table = engine.snapshot().table("d", "public", "cpu").unwrap();
-    assert_eq!(i64::from(table.id.0), made.id);
+    assert_eq!(i64::from(table.id.0), first.id);
     let again = make(&engine, new()).unwrap_err();
     assert!(
         again.to_string().contains("already a hypertable"),

@@ -135,9 +135,8 @@ impl Fault {
             DefineError::Unknown { what, .. } => match what {
                 Object::Database => Self::UnknownDatabase,
                 Object::Schema => Self::UnknownSchema,
-                Object::Table | Object::View => Self::UnknownTable,
+                Object::Table | Object::View | Object::Sequence => Self::UnknownTable,
                 Object::Column => Self::UnknownColumn,
-                Object::Sequence => Self::UnknownTable,
                 Object::Index => Self::UnknownName,
             },
             DefineError::SchemaInUse { .. } => Self::InUse,
@@ -153,9 +152,10 @@ impl Fault {
             | DefineError::Extension { .. } => Self::Unsupported,
             DefineError::IsHypertable { .. } | DefineError::IsDimension { .. } => Self::TableExists,
             DefineError::NoHypertable { .. } => Self::UnknownTable,
-            DefineError::NoTag { .. } => Self::Types,
             DefineError::Interval { .. } => Self::InvalidValue,
-            DefineError::IsRelation { .. } | DefineError::IsView { .. } => Self::Types,
+            DefineError::IsRelation { .. }
+            | DefineError::IsView { .. }
+            | DefineError::NoTag { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
             | DefineError::KeepsOwn { .. }
