@@ -211,8 +211,8 @@ impl Arguments {
         for argument in arguments {
             let (name, value) = match argument {
                 FunctionArg::Unnamed(value) => (None, value),
-                FunctionArg::Named { name, arg, .. } => (Some(Name::from(name).text), arg),
-                FunctionArg::ExprNamed {
+                FunctionArg::Named { name, arg, .. }
+                | FunctionArg::ExprNamed {
                     name: Expr::Identifier(name),
                     arg,
                     ..

@@ -101,7 +101,7 @@ fn rest(grammar: &mut Grammar<'_>, is_unique: bool, definition: &mut String) -> 
     if grammar.word("include") {
         let names = grammar.names()?;
         let names: Vec<String> = names.iter().map(|name| quoted(&name.text)).collect();
-        definition.push_str(&format!(" INCLUDE ({})", names.join(", ")));
+        definition.extend([" INCLUDE (", &names.join(", "), ")"]);
     }
     if grammar.words(&["nulls", "not", "distinct"]) {
         return Err(refused(
@@ -126,7 +126,7 @@ fn rest(grammar: &mut Grammar<'_>, is_unique: bool, definition: &mut String) -> 
             ));
         }
         let condition = grammar.expression()?;
-        definition.push_str(&format!(" WHERE ({condition})"));
+        definition.extend([" WHERE (", &condition.to_string(), ")"]);
     }
     Ok(())
 }
