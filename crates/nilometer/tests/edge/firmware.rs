@@ -47,19 +47,18 @@ impl Firmware {
         assert!(built.status.success(), "{built:?}");
         let secret = dir.path().join("edge.secret");
         std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
-        let mut firmware = Self {
-            dir,
-            key: "-".to_owned(),
-            written: BTreeMap::new(),
-            rows: 0,
-        };
         let printed = nilometer()
             .args(["edge", "key", "--device", "dev", "--edge-secret-file"])
             .arg(secret)
             .output()
             .unwrap();
-        firmware.key = String::from_utf8(printed.stdout).unwrap().trim().to_owned();
-        firmware
+        let key = String::from_utf8(printed.stdout).unwrap();
+        Self {
+            dir,
+            key: key.trim().to_owned(),
+            written: BTreeMap::new(),
+            rows: 0,
+        }
     }
 
     fn server(&self) -> Process {

@@ -25,7 +25,7 @@ pub(crate) struct Rows {
     batches: Vec<Batch>,
     /// The last batch of each table: rows of one key come in the order of the pages.
     last: HashMap<String, usize>,
-    total: usize,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl fmt::Debug for Column {
 impl Rows {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.total
+        self.count
     }
 
     /// How many tables there would be with these.
@@ -68,7 +68,7 @@ impl Rows {
 
     /// Adds the rows of a series.
     pub(crate) fn add(&mut self, block: &Block) -> Result<(), ArrowError> {
-        self.total += block.times.len();
+        self.count += block.times.len();
         let known = self.last.get(&block.table).copied();
         let fits = |at: &usize| self.batches.get(*at).is_some_and(|batch| batch.fits(block));
         let at = match known.filter(fits) {

@@ -173,13 +173,12 @@ impl Target<'_> {
             let is_further = answered.acknowledged > acknowledged;
             acknowledged = acknowledged.max(answered.acknowledged);
             match answered.refused {
-                None if is_further => {}
+                // After a refusal fewer at once are within a limit, or show which page it is.
+                _ if is_further => {}
                 None => bail!(
                     "the server takes page {} and does not acknowledge it; is it an older version?",
                     some.first().map_or(0, |page| page.sequence)
                 ),
-                // Fewer at once are within a limit, or show which page it is.
-                Some(_) if is_further => {}
                 Some(_) if some.len() > 1 => bytes_max = 0,
                 Some(refused) => bail!(
                     "page {} is not taken, the {} before it are stored: {}",
