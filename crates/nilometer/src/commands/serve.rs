@@ -59,9 +59,9 @@ pub(crate) struct ServeArgs {
     access: AccessArgs,
     #[command(flatten)]
     influx: InfluxArgs,
-    #[cfg(feature = "sql")]
     #[command(flatten)]
     edge: EdgeArgs,
+    #[cfg(feature = "sql")]
     #[command(flatten)]
     postgres: PostgresArgs,
     #[command(flatten)]
