@@ -59,9 +59,10 @@ impl Machine {
         if has_room(before) {
             return Ok(());
         }
-        let resident = match self.gives_back(Instant::now()) {
-            true => resident().unwrap_or(before),
-            false => before,
+        let resident = if self.gives_back(Instant::now()) {
+            resident().unwrap_or(before)
+        } else {
+            before
         };
         if has_room(resident) {
             return Ok(());
