@@ -40,6 +40,7 @@ lint: setup ## Check formatting and every lint, in all crates
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --exclude nilometer-sim --all-targets -- -D warnings
 	cargo clippy --release --locked -p nilometer-sim --all-targets -- -D warnings
+	cargo clippy --release --locked -p nilometer --no-default-features -- -D warnings
 
 tidy: setup ## Check layers, sizes, links, words, licences
 	cargo xtask tidy

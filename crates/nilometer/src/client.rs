@@ -3,23 +3,20 @@
 //! Does: keep connections, send the token, trust a certificate authority of the user's, turn answers other than success
 //! into sentences. Does not: decide what to send, or try again.
 
+#[cfg(feature = "sql")]
+pub(crate) mod answers;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use arrow_ipc::reader::StreamReader;
 use clap::Args;
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
-use ureq::{Agent, Body, BodyReader};
-
-use crate::sql_text::identifier;
+use ureq::{Agent, Body};
 
 /// How long a connection may take to come about.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -100,20 +97,6 @@ impl Server {
         &self.url
     }
 
-    /// The same server over connections of its own.
-    pub(crate) fn reconnected(&self) -> Self {
-        Self {
-            agent: Agent::new_with_config(self.agent.config().clone()),
-            ..self.clone()
-        }
-    }
-
-    /// Closes all connections, also those that a thread waits at, for good: what comes later needs
-    /// [`Self::reconnected`]. The server ends what it did for them.
-    pub(crate) fn disconnect(&self) {
-        self.agent.clone().shutdown();
-    }
-
     /// Asks for a page.
     pub(crate) fn get(
         &self,
@@ -151,61 +134,6 @@ impl Server {
         request.send(body).map_err(|error| self.unreachable(error))
     }
 
-    /// Runs a statement in a time zone; `None` = the server's.
-    pub(crate) fn rows(
-        &self,
-        database: &str,
-        zone: Option<&str>,
-        statement: &str,
-    ) -> anyhow::Result<ServerRows> {
-        let mut posted = serde_json::json!({ "db": database, "q": statement, "format": "arrow" });
-        if let Some(zone) = zone {
-            posted["timezone"] = zone.into();
-        }
-        let posted = posted.to_string();
-        let headers = [("Content-Type", "application/json")];
-        let response = self.post("/api/v3/query_sql", &[], &headers, posted.as_bytes())?;
-        if response.status() != 200 {
-            let refused = Refused::of(response);
-            let sentence = refused.sentence(self);
-            if database.is_empty() && sentence.starts_with("missing query parameter 'db'") {
-                bail!("which database? give its name with -d NAME or NILOMETER_DATABASE");
-            }
-            bail!(sentence);
-        }
-        let body = response
-            .into_body()
-            .into_with_config()
-            .limit(u64::MAX)
-            .reader();
-        let reader =
-            StreamReader::try_new(body, None).context("the answer is not an Arrow stream")?;
-        Ok(ServerRows { reader })
-    }
-
-    /// The columns of a table as SQL shows them; `None` = there is no such table, or no such database.
-    pub(crate) fn columns(&self, database: &str, table: &str) -> anyhow::Result<Option<SchemaRef>> {
-        let statement = format!("SELECT * FROM {} LIMIT 0", identifier(table));
-        let posted =
-            serde_json::json!({ "db": database, "q": statement, "format": "arrow" }).to_string();
-        let headers = [("Content-Type", "application/json")];
-        let response = self.post("/api/v3/query_sql", &[], &headers, posted.as_bytes())?;
-        match response.status().as_u16() {
-            200 => {
-                let body = response.into_body().into_reader();
-                let reader = StreamReader::try_new(body, None);
-                Ok(Some(
-                    reader
-                        .context("the answer is not an Arrow stream")?
-                        .schema(),
-                ))
-            }
-            // The statement is right, so it is the table that it does not know.
-            400 | 404 => Ok(None),
-            _ => bail!("{}", Refused::of(response).sentence(self)),
-        }
-    }
-
     fn unreachable(&self, error: ureq::Error) -> anyhow::Error {
         let url = &self.url;
         let said = error.to_string();
@@ -235,25 +163,6 @@ fn certificate_advice(said: &str) -> Option<&'static str> {
     })
 }
 
-/// Rows of an answer as they come.
-pub(crate) struct ServerRows {
-    reader: StreamReader<BodyReader<'static>>,
-}
-
-impl ServerRows {
-    pub(crate) fn schema(&self) -> SchemaRef {
-        self.reader.schema()
-    }
-}
-
-impl Iterator for ServerRows {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.reader.next()
-    }
-}
-
 impl Refused {
     pub(crate) fn of(mut response: Response<Body>) -> Self {
         let header = |name: &str| {
@@ -278,7 +187,7 @@ impl Refused {
         let said = self.body.get("error").and_then(Value::as_str);
         let said = said.unwrap_or(self.text.trim());
         let place = match (self.number("line"), self.number("column")) {
-            (Some(line), Some(column)) => crate::source::place(said, line, column),
+            (Some(line), Some(column)) => place(said, line, column),
             _ => String::new(),
         };
         match self.status {
@@ -297,6 +206,16 @@ impl Refused {
 
     pub(crate) fn number(&self, member: &str) -> Option<u64> {
         self.body.get(member)?.as_u64()
+    }
+}
+
+/// The place of an error, unless what is said names it already.
+pub(crate) fn place(said: &str, line: u64, column: u64) -> String {
+    let place = format!("line {line}, column {column}");
+    if said.contains(&place) {
+        String::new()
+    } else {
+        format!(" ({place})")
     }
 }
 

@@ -4,12 +4,15 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+#[cfg(feature = "sql")]
 pub(crate) mod demo;
 pub(crate) mod edge;
+#[cfg(feature = "sql")]
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod manual;
 pub(crate) mod serve;
+#[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod upkeep;

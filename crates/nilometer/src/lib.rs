@@ -33,6 +33,7 @@
 //! change of the third does not. [`arrow`] is part of the interface, and so is its first version number.
 
 mod library;
+#[cfg(feature = "sql")]
 pub use arrow;
 pub use library::database::{Database, Options, open};
 pub use library::error::Error;

@@ -6,13 +6,19 @@
 mod client;
 mod commands;
 mod config;
+#[cfg(feature = "sql")]
 mod import;
+#[cfg(feature = "sql")]
 mod lines;
+#[cfg(feature = "sql")]
 mod output;
 mod print;
+#[cfg(feature = "sql")]
 mod shell;
 mod size;
+#[cfg(feature = "sql")]
 mod source;
+#[cfg(feature = "sql")]
 mod sql_text;
 mod store;
 
@@ -39,10 +45,13 @@ enum Command {
     Serve(Box<commands::serve::ServeArgs>),
     /// Show the settings of a server and where each comes from: flag, variable, file or default.
     Config(Box<config::ConfigArgs>),
+    #[cfg(feature = "sql")]
     /// Run SQL against a server or an offline data directory: a statement, a script, or an interactive shell.
     Sql(Box<commands::sql::SqlArgs>),
+    #[cfg(feature = "sql")]
     /// Import files: line protocol, CSV, Parquet.
     Import(Box<import::ImportArgs>),
+    #[cfg(feature = "sql")]
     /// Export a table, a time range of it, or the rows of a query to a file.
     Export(Box<commands::export::ExportArgs>),
     /// Show server status.
@@ -60,6 +69,7 @@ enum Command {
     /// Flash images of microcontrollers: look into one, send its pages to a server, print the key of a device.
     #[command(subcommand)]
     Edge(commands::edge::EdgeCommand),
+    #[cfg(feature = "sql")]
     /// Start a local server, load benchmark data, run a dozen queries, and show the timings.
     Demo(commands::demo::DemoArgs),
     /// Generate benchmark data, load it, and time queries.
@@ -84,8 +94,11 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => commands::serve::run(&args, config::in_force(&command, &merged)),
         Command::Config(args) => config::run(&args, &command, &merged),
+        #[cfg(feature = "sql")]
         Command::Sql(args) => commands::sql::run(&args),
+        #[cfg(feature = "sql")]
         Command::Import(args) => import::run(&args),
+        #[cfg(feature = "sql")]
         Command::Export(args) => commands::export::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Check(args) => commands::check::run(&args),
@@ -94,6 +107,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => commands::upkeep::backup(&args),
         Command::Restore(args) => commands::upkeep::restore(&args),
         Command::Edge(command) => commands::edge::run(command),
+        #[cfg(feature = "sql")]
         Command::Demo(args) => commands::demo::run(&args),
         Command::Bench(command) => commands::bench::run(command),
         Command::Completions(args) => commands::manual::completions(&args, Cli::command()),

@@ -1,5 +1,8 @@
 //! The one place that writes to the terminal.
 
+#[cfg(feature = "sql")]
+pub(crate) mod files;
+
 use std::fmt;
 use std::io::Write;
 
@@ -15,11 +18,6 @@ pub(crate) fn line(text: impl std::fmt::Display) {
 pub(crate) fn note(text: impl std::fmt::Display) {
     // Someone who closed the pipe, as `head` does, has seen enough.
     drop(write!(std::io::stderr(), "{text}"));
-}
-
-/// A question to whoever sits at the terminal.
-pub(crate) fn ask(question: &str) {
-    drop(write!(std::io::stderr(), "{question}"));
 }
 
 /// Part of the answer, as it is.
@@ -54,36 +52,6 @@ pub(crate) fn told(error: &anyhow::Error) -> String {
 pub(crate) fn row_bar(what: &'static str, total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let template = "{prefix:>9} [{bar:40}] {human_pos}/{human_len} rows, {per_sec}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.set_prefix(what);
-    bar
-}
-
-/// A count of rows whose number is not known, on standard error, or nothing where that is no terminal.
-pub(crate) fn row_counter(what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) =
-        ProgressStyle::with_template("{prefix:>9} {human_pos} rows, {per_sec}, {elapsed}")
-    {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what);
-    bar
-}
-
-/// A bar for `total` bytes with a message beside it, on standard error, or nothing where that is no terminal. Without a
-/// total it only counts.
-pub(crate) fn byte_bar(what: &'static str, total: u64) -> ProgressBar {
-    let length = (total > 0).then_some(total);
-    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
-    let template = match length {
-        Some(_) => {
-            "{prefix:>9} [{bar:30}] {bytes}/{total_bytes}, {msg}, {bytes_per_sec}, {eta} left"
-        }
-        None => "{prefix:>9} {bytes}, {msg}, {bytes_per_sec}",
-    };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

@@ -12,7 +12,8 @@ use clap::Args;
 use nilometer::{Database, Options, Session};
 use nilometer_engine::{Duplicates, OnDamage};
 
-use crate::client::{Server, ServerArgs, ServerRows};
+use crate::client::answers::ServerRows;
+use crate::client::{Server, ServerArgs, place};
 use crate::sql_text::literal;
 
 /// A server or a directory.
@@ -217,16 +218,6 @@ pub(crate) fn positioned(error: nilometer::Error) -> anyhow::Error {
             anyhow::anyhow!("{said}{place}")
         }
         None => error.into(),
-    }
-}
-
-/// The place of an error, unless what is said names it already.
-pub(crate) fn place(said: &str, line: u64, column: u64) -> String {
-    let place = format!("line {line}, column {column}");
-    if said.contains(&place) {
-        String::new()
-    } else {
-        format!(" ({place})")
     }
 }
 

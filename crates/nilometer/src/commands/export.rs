@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     } else {
         let statement = args.statement(None)?;
         let answer = source.query(&args.database, &statement)?;
-        (answer, print::row_counter("export"))
+        (answer, print::files::row_counter("export"))
     };
     let mut destination = Destination::open(Some(&args.output), format.shown())?;
     let mut printed = Printed::default();

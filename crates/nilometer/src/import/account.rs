@@ -68,7 +68,7 @@ impl Account {
     ) -> Self {
         Self {
             read: Arc::default(),
-            bar: print::byte_bar("import", inputs.iter().map(|input| input.bytes).sum()),
+            bar: print::files::byte_bar("import", inputs.iter().map(|input| input.bytes).sum()),
             state,
             state_path,
             wants_state,

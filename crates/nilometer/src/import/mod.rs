@@ -325,7 +325,7 @@ impl ImportArgs {
         if self.yes || !can_ask || inputs.iter().any(|input| input.path.is_none()) {
             return Ok(true);
         }
-        print::ask(&format!("import into database {}? [Y/n] ", self.database));
+        print::files::ask(&format!("import into database {}? [Y/n] ", self.database));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteReport};
 use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::SchemaRef;
 use futures::{Stream, StreamExt};
 use nilometer_service::{Error as ServiceError, Language, Params, Service, Session};
 use tokio::sync::{mpsc, oneshot};

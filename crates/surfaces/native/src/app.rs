@@ -11,6 +11,10 @@ use crate::config::NativeConfig;
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) http: Arc<Http>,
+    #[cfg_attr(
+        not(feature = "answers"),
+        expect(dead_code, reason = "its limits are those of answers")
+    )]
     pub(crate) config: NativeConfig,
 }
 

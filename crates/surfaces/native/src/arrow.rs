@@ -7,10 +7,10 @@ mod messages;
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::buffer::Buffer;
-use arrow::datatypes::Schema;
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::Schema;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -5,14 +5,17 @@
 //!
 //! Start at [`Native`]. `lines.rs` and `arrow.rs` are for rows in, `query.rs` and `format` for rows out.
 
+#[cfg(feature = "answers")]
 mod ahead;
 mod app;
 mod arrow;
 mod config;
+#[cfg(feature = "answers")]
 mod format;
 mod health;
 mod lines;
 mod metrics;
+#[cfg(feature = "answers")]
 mod query;
 
 use std::sync::Arc;
@@ -53,6 +56,19 @@ impl Routes for Native {
         routes
             .map(|route| route.with_state(Arc::clone(&app)))
             .collect()
+    }
+}
+
+#[cfg(not(feature = "answers"))]
+mod query {
+    use super::{App, Arc, ErrorResponse, State, StatusCode};
+
+    /// Says what to build instead.
+    pub(super) async fn query_sql(
+        State(app): State<Arc<App>>,
+    ) -> Result<StatusCode, ErrorResponse> {
+        app.service().language("sql")?;
+        Ok(StatusCode::NOT_IMPLEMENTED)
     }
 }
 
