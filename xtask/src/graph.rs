@@ -24,7 +24,13 @@ const WITHOUT_SQL: &[&str] = &[
     "nilometer",
 ];
 /// What it is without, with all that begins like this.
-const OF_SQL: [&str; 5] = ["arrow-cast", "datafusion", "nilometer-query", "parquet", "pgwire"];
+const OF_SQL: [&str; 5] = [
+    "arrow-cast",
+    "datafusion",
+    "nilometer-query",
+    "parquet",
+    "pgwire",
+];
 /// The selection of scripts/test.sh for the part `rest`.
 const TESTS: &[&str] = &[
     "--edges",

@@ -5,6 +5,8 @@
 //! Next: `docs/format/page.md`, "Numbers in pco".
 
 #[cfg(feature = "pco")]
+mod latents;
+#[cfg(feature = "pco")]
 mod numbers;
 pub(crate) mod room;
 

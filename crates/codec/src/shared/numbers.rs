@@ -12,6 +12,7 @@ use pco::metadata::DeltaEncoding;
 use pco::wrapped::{ChunkDecompressor, FileDecompressor};
 
 use super::Slots;
+use super::latents::{self, Chunk, Integer};
 use crate::float::{Scale, Taken};
 use crate::read::take_u8;
 use crate::{Error, PhysicalType};
@@ -23,10 +24,24 @@ const MODE_MASK: u8 = 0x0f;
 /// A parsed header.
 #[derive(Clone, Debug)]
 pub(crate) enum Numbers {
-    I64(ChunkDecompressor<i64>),
-    U64(ChunkDecompressor<u64>),
+    I64(Integers<i64>),
+    U64(Integers<u64>),
     F64(ChunkDecompressor<f64>),
-    Scaled(Scale, ChunkDecompressor<i64>),
+    Scaled(Scale, Integers<i64>),
+}
+
+/// What reads the pages of a column of integers.
+#[derive(Clone, Debug)]
+pub(crate) enum Integers<T: Integer> {
+    ByHand(Chunk),
+    ByLibrary(ChunkDecompressor<T>),
+}
+
+/// Room that either of them needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch {
+    by_hand: latents::Scratch,
+    by_library: DecompressorScratch,
 }
 
 impl Numbers {
@@ -34,8 +49,8 @@ impl Numbers {
         let mut input = bytes;
         let form = take_u8(&mut input)?;
         let numbers = match (form, physical_type) {
-            (0, PhysicalType::I64) => Self::I64(chunk(&mut input)?),
-            (0, PhysicalType::U64) => Self::U64(chunk(&mut input)?),
+            (0, PhysicalType::I64) => Self::I64(integers(&mut input)?),
+            (0, PhysicalType::U64) => Self::U64(integers(&mut input)?),
             (0, PhysicalType::F64) => Self::F64(chunk(&mut input)?),
             (1 | 2, PhysicalType::F64) => {
                 let scale = take_u8(&mut input)?.cast_signed();
@@ -45,7 +60,7 @@ impl Numbers {
                     Scale::Dyadic(scale)
                 };
                 scale.to_floats(&[], &mut [])?;
-                Self::Scaled(scale, chunk(&mut input)?)
+                Self::Scaled(scale, integers(&mut input)?)
             }
             _ => {
                 return Err(Error::corrupt(
@@ -63,8 +78,8 @@ impl Numbers {
         /// A state of the entropy coder: where it goes, and the least value of its bin.
         const STATE_BYTES: usize = 16;
         let states = match self {
-            Self::I64(it) | Self::Scaled(_, it) => states(it),
-            Self::U64(it) => states(it),
+            Self::I64(it) | Self::Scaled(_, it) => it.states(),
+            Self::U64(it) => it.states(),
             Self::F64(it) => states(it),
         };
         size_of::<Self>() + states * STATE_BYTES
@@ -106,41 +121,82 @@ pub(crate) fn is_near(delta: &DeltaEncoding) -> bool {
     )
 }
 
-pub(super) fn decode(
-    numbers: &Numbers,
-    input: &mut &[u8],
-    slots: Slots<'_>,
-    scratch: &mut DecompressorScratch,
-) -> Result<(), Error> {
-    match (numbers, slots) {
-        (Numbers::I64(chunk), Slots::I64(out)) => page(chunk, input, out, scratch),
-        (Numbers::U64(chunk), Slots::U64(out)) => page(chunk, input, out, scratch),
-        (Numbers::F64(chunk), Slots::F64(out, _)) => page(chunk, input, out, scratch),
-        (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
-            let exceptions = Taken::take(input, out.len())?;
-            integers.resize(out.len().max(integers.len()), 0);
-            let integers = &mut integers[..out.len()];
-            page(chunk, input, integers, scratch)?;
-            scale.to_floats(integers, out)?;
-            exceptions.apply(out)
+fn integers<T: Integer>(input: &mut &[u8]) -> Result<Integers<T>, Error> {
+    let chunk = chunk(input)?;
+    Ok(match Chunk::of(&chunk) {
+        Some(tables) => Integers::ByHand(tables),
+        None => Integers::ByLibrary(chunk),
+    })
+}
+
+impl<T: Integer> Integers<T> {
+    fn states(&self) -> usize {
+        match self {
+            Self::ByHand(chunk) => chunk.states(),
+            Self::ByLibrary(chunk) => states(chunk),
         }
-        _ => Err(Error::corrupt(
-            "a page and its shared header are of two types",
-        )),
+    }
+
+    /// Decodes the first values of a page of `total`, all of them or a multiple of a batch; a whole page takes all of `body`.
+    fn read(
+        &self,
+        body: &[u8],
+        total: usize,
+        out: &mut [T],
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
+        match self {
+            Self::ByHand(chunk) => chunk.read(body, total, out, &mut scratch.by_hand),
+            Self::ByLibrary(chunk) => page(chunk, body, total, out, &mut scratch.by_library),
+        }
     }
 }
 
 fn page<T: Number>(
     chunk: &ChunkDecompressor<T>,
-    input: &mut &[u8],
+    body: &[u8],
+    total: usize,
     out: &mut [T],
     scratch: &mut DecompressorScratch,
 ) -> Result<(), Error> {
-    let mut page = chunk
-        .page_decompressor_with_scratch(*input, out.len(), scratch)
-        .map_err(corrupt)?;
+    let is_whole = out.len() == total;
+    let page = chunk.page_decompressor_with_scratch(body, total, scratch);
+    let mut page = page.map_err(corrupt)?;
     page.read(out).map_err(corrupt)?;
-    *input = page.into_src();
+    if is_whole && !page.into_src().is_empty() {
+        return Err(Error::corrupt("bytes after the numbers of a page"));
+    }
+    Ok(())
+}
+
+/// Takes all that is left of `input`.
+pub(super) fn decode(
+    numbers: &Numbers,
+    input: &mut &[u8],
+    slots: Slots<'_>,
+    scratch: &mut Scratch,
+) -> Result<(), Error> {
+    match (numbers, slots) {
+        (Numbers::I64(it), Slots::I64(out)) => it.read(input, out.len(), out, scratch)?,
+        (Numbers::U64(it), Slots::U64(out)) => it.read(input, out.len(), out, scratch)?,
+        (Numbers::F64(chunk), Slots::F64(out, _)) => {
+            page(chunk, input, out.len(), out, &mut scratch.by_library)?;
+        }
+        (Numbers::Scaled(scale, it), Slots::F64(out, integers)) => {
+            let exceptions = Taken::take(input, out.len())?;
+            integers.resize(out.len().max(integers.len()), 0);
+            let integers = &mut integers[..out.len()];
+            it.read(input, integers.len(), integers, scratch)?;
+            scale.to_floats(integers, out)?;
+            exceptions.apply(out)?;
+        }
+        _ => {
+            return Err(Error::corrupt(
+                "a page and its shared header are of two types",
+            ));
+        }
+    }
+    *input = &[];
     Ok(())
 }
 
@@ -150,20 +206,22 @@ pub(super) fn decode_first(
     body: &[u8],
     total: usize,
     slots: Slots<'_>,
-    scratch: &mut DecompressorScratch,
+    scratch: &mut Scratch,
 ) -> Result<bool, Error> {
     match (numbers, slots) {
-        (Numbers::I64(chunk), Slots::I64(out)) => first(chunk, body, total, out, scratch)?,
-        (Numbers::U64(chunk), Slots::U64(out)) => first(chunk, body, total, out, scratch)?,
-        (Numbers::F64(chunk), Slots::F64(out, _)) => first(chunk, body, total, out, scratch)?,
-        (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
+        (Numbers::I64(it), Slots::I64(out)) => it.read(body, total, out, scratch)?,
+        (Numbers::U64(it), Slots::U64(out)) => it.read(body, total, out, scratch)?,
+        (Numbers::F64(chunk), Slots::F64(out, _)) => {
+            page(chunk, body, total, out, &mut scratch.by_library)?;
+        }
+        (Numbers::Scaled(scale, it), Slots::F64(out, integers)) => {
             let mut body = body;
             if !Taken::take(&mut body, total)?.is_empty() {
                 return Ok(false);
             }
             integers.resize(out.len().max(integers.len()), 0);
             let integers = &mut integers[..out.len()];
-            first(chunk, body, total, integers, scratch)?;
+            it.read(body, total, integers, scratch)?;
             scale.to_floats(integers, out)?;
         }
         _ => {
@@ -173,16 +231,4 @@ pub(super) fn decode_first(
         }
     }
     Ok(true)
-}
-
-fn first<T: Number>(
-    chunk: &ChunkDecompressor<T>,
-    body: &[u8],
-    total: usize,
-    out: &mut [T],
-    scratch: &mut DecompressorScratch,
-) -> Result<(), Error> {
-    let page = chunk.page_decompressor_with_scratch(body, total, scratch);
-    page.map_err(corrupt)?.read(out).map_err(corrupt)?;
-    Ok(())
 }

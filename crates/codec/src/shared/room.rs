@@ -6,5 +6,5 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     #[cfg(feature = "pco")]
-    pub(super) scratch: Option<pco::DecompressorScratch>,
+    pub(super) scratch: Option<super::numbers::Scratch>,
 }
