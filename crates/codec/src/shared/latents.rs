@@ -75,9 +75,22 @@ struct State {
     lower: u64,
     /// The state that follows, before the bits that are read are added.
     next: u16,
+    /// As many ones as there are bits to read.
+    mask: u16,
     bits: u8,
     offset_bits: u8,
 }
+
+/// As many ones as the index says; a look here is cheaper than two shifts.
+const MASKS: [u64; 64] = {
+    let mut masks = [0; 64];
+    let mut bits = 1;
+    while bits < 64 {
+        masks[bits] = u64::MAX >> (64 - bits);
+        bits += 1;
+    }
+    masks
+};
 
 /// Where a page is being read.
 struct Bits<'a> {
@@ -278,10 +291,10 @@ impl Variable {
             let entry = table[*state & mask];
             *value = entry.lower;
             *width = entry.offset_bits;
-            let read = *word & ((1 << entry.bits) - 1);
+            let read = *word as u16 & entry.mask;
             *word >>= entry.bits;
             at += usize::from(entry.bits);
-            *state = usize::from(entry.next).wrapping_add(read as usize);
+            *state = usize::from(entry.next.wrapping_add(read));
             at
         };
         let mut here = bits.at;
@@ -303,7 +316,7 @@ impl Variable {
         if self.has_offsets {
             for (value, width) in out.iter_mut().zip(widths) {
                 let word = bits.word(here)?;
-                *value = value.wrapping_add(word & ((1 << *width) - 1));
+                *value = value.wrapping_add(word & MASKS[usize::from(*width) % 64]);
                 here += usize::from(*width);
             }
         }
@@ -337,13 +350,14 @@ fn table(bins: &[Bin<u64>], log: u32) -> Option<Vec<State>> {
     let mut next: Vec<u32> = bins.iter().map(|bin| bin.weight).collect();
     let leading = u32::try_from(size).ok()?.leading_zeros();
     let states = of_bin.into_iter().map(|bin| {
-        let bits = next[bin].leading_zeros() - leading;
-        let after = (next[bin] << bits) - (1 << log);
+        let read = next[bin].leading_zeros() - leading;
+        let after = (next[bin] << read) - (1 << log);
         next[bin] += 1;
         Some(State {
             lower: bins[bin].lower,
             next: u16::try_from(after).ok()?,
-            bits: u8::try_from(bits).ok()?,
+            mask: u16::try_from((1_u32 << read) - 1).ok()?,
+            bits: u8::try_from(read).ok()?,
             offset_bits: u8::try_from(bins[bin].offset_bits).ok()?,
         })
     });
