@@ -63,10 +63,7 @@ impl Table {
         let rows = RecordBatch::try_new_with_options(schema, self.columns, &options)
             .expect("columns of one length and of the types that the schema has from them");
         let (name, tags) = (self.name, Vec::new());
-        Set {
-            head: Arc::new(SetHead { name, tags }),
-            rows,
-        }
+        Set::new(SetHead { name, tags }, rows)
     }
 }
 

@@ -140,9 +140,9 @@ fn shown(sets: &[Set]) -> Value {
     let mut series: Vec<Value> = Vec::new();
     let mut last = None;
     for set in sets {
-        let rows = (0..set.rows.num_rows()).map(|row| {
-            set.rows
-                .columns()
+        let own = set.alone();
+        let rows = (0..own.num_rows()).map(|row| {
+            own.columns()
                 .iter()
                 .map(|column| cell(column, row))
                 .collect::<Value>()
@@ -165,8 +165,7 @@ fn shown(sets: &[Set]) -> Value {
                 .collect();
             one.insert("tags".to_owned(), Value::Object(tags));
         }
-        let names: Vec<&str> = set
-            .rows
+        let names: Vec<&str> = own
             .schema_ref()
             .fields()
             .iter()
@@ -188,13 +187,13 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
     let mut out = String::new();
     let mut count = 0;
     for set in sets {
-        for row in 0..set.rows.num_rows() {
+        let own = set.alone();
+        for row in 0..own.num_rows() {
             let mut fields = Vec::new();
-            for (column, field) in set
-                .rows
+            for (column, field) in own
                 .columns()
                 .iter()
-                .zip(set.rows.schema_ref().fields())
+                .zip(own.schema_ref().fields())
                 .skip(1)
             {
                 match cell(column, row) {
@@ -213,7 +212,7 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
             for (key, value) in set.head.tags.iter().filter(|(_, value)| !value.is_empty()) {
                 write!(out, ",{key}={value}").unwrap();
             }
-            let time = cell(set.rows.column(0), row);
+            let time = cell(own.column(0), row);
             writeln!(out, " {} {time}", fields.join(",")).unwrap();
             count += 1;
         }

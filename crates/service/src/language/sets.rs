@@ -4,6 +4,7 @@
 //! Does not: sort or merge series (the language gives them in order), or encode them (a surface does).
 
 use std::fmt;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,9 +31,27 @@ pub struct SetHead {
 pub struct Set {
     /// Whose rows they are.
     pub head: Arc<SetHead>,
-    /// The rows. Times are timestamps in nanoseconds, in the zone in which they are shown. Columns may share a name, and a
-    /// series may have no rows.
-    pub rows: RecordBatch,
+    /// What has the rows, with those of other series before and behind them: an answer of a thousand series of a row each is one
+    /// batch. Times are timestamps in nanoseconds, in the zone in which they are shown. Columns may share a name.
+    pub batch: Arc<RecordBatch>,
+    /// Which of its rows they are; none if the series has none.
+    pub rows: Range<usize>,
+}
+
+impl Set {
+    /// All rows of a batch.
+    pub fn new(head: SetHead, rows: RecordBatch) -> Self {
+        Self {
+            head: Arc::new(head),
+            rows: 0..rows.num_rows(),
+            batch: Arc::new(rows),
+        }
+    }
+
+    /// Its rows by themselves.
+    pub fn alone(&self) -> RecordBatch {
+        self.batch.slice(self.rows.start, self.rows.len())
+    }
 }
 
 /// Series of an answer, part by part; see [`SetStream`].
@@ -165,10 +184,7 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]);
         let (name, tags) = (name.to_owned(), Vec::new());
-        Set {
-            head: Arc::new(SetHead { name, tags }),
-            rows: rows.unwrap(),
-        }
+        Set::new(SetHead { name, tags }, rows.unwrap())
     }
 
     fn started(options: &QueryOptions) -> (Arc<Statements>, MemoryBudget, CancellationToken) {

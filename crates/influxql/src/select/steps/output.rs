@@ -116,10 +116,7 @@ impl Iterator for Ready {
         }
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), arrays)
             .expect("the arrays are of the types that the schema was made of");
-        Some(Set {
-            head: Arc::new(head),
-            rows,
-        })
+        Some(Set::new(head, rows))
     }
 }
 

@@ -289,11 +289,11 @@ impl Part {
         };
         let mut rows = Rows::of(0);
         add_groups(&mut rows, &self.table, &self.group, &batch);
-        let shown = self.renamed(&batch);
+        let shown = Arc::new(self.renamed(&batch));
         let mut first = 0;
         for run in rows.set.chunk_by(|one, two| one == two) {
-            let own = shown.slice(first, run.len());
-            first += run.len();
+            let own = first..first + run.len();
+            first = own.end;
             let Some(number) = run.first() else { continue };
             let key = rows.sets.key(*number);
             let tags = key
@@ -306,6 +306,7 @@ impl Part {
             };
             out.push_back(Set {
                 head: Arc::new(head),
+                batch: Arc::clone(&shown),
                 rows: own,
             });
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use nilometer_engine::{StoredField, StoredTotals};
 
-use super::operand::{Operand, Valid};
+use super::operand::{Operand, Valid, WORD_ROWS};
 use crate::evaluate::{Name, Slots};
 use crate::query::{Binary, Expr, Unary};
 use crate::value::{Literal, Rules, Type, Value};
@@ -218,8 +218,17 @@ fn compare<T: Copy>(
         *out &= holds(*value);
     }
     if let Some(valid) = valid {
-        for (row, out) in range.zip(out) {
-            *out &= valid.is(row);
+        let mut row = range.start;
+        for out in out.chunks_mut(WORD_ROWS) {
+            let word = valid.word(row, out.len());
+            row += out.len();
+            // Gaps are rare.
+            if word.count_ones() as usize == out.len() {
+                continue;
+            }
+            for (at, out) in out.iter_mut().enumerate() {
+                *out &= word >> at & 1 == 1;
+            }
         }
     }
 }

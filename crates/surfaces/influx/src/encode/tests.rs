@@ -49,7 +49,7 @@ fn document(form: Form, times: Times, series: &[(SetHead, RecordBatch)]) -> Vec<
     encoder.begin_result(0, &[], &mut out);
     for (head, rows) in series {
         encoder.begin_series(head, rows.schema_ref(), &mut out);
-        encoder.rows(rows, &mut out);
+        encoder.rows(&Arc::new(rows.clone()), 0..rows.num_rows(), &mut out);
         encoder.end_series(false, &mut out);
     }
     encoder.end_result(ResultEnd::default(), &mut out);
@@ -100,7 +100,7 @@ fn json_says_messages_partial_and_errors_after_the_series() {
     json.begin_result(0, &[message], &mut out);
     let rows = cpu();
     json.begin_series(&head("m", &[]), rows.schema_ref(), &mut out);
-    json.rows(&rows.slice(0, 1), &mut out);
+    json.rows(&Arc::new(rows.clone()), 0..1, &mut out);
     json.end_series(true, &mut out);
     json.end_result(
         ResultEnd {
@@ -140,7 +140,7 @@ fn a_result_that_fails_in_the_middle_of_a_series_is_closed_or_taken_back() {
         json.begin_result(0, &[], &mut out);
         let rows = cpu();
         json.begin_series(&head("m", &[]), rows.schema_ref(), &mut out);
-        json.rows(&rows, &mut out);
+        json.rows(&Arc::new(rows.clone()), 0..rows.num_rows(), &mut out);
         if is_taken_back {
             out.truncate(at);
             json.take_back_result();
@@ -168,7 +168,7 @@ fn json_for_people_is_indented_as_go_indents_it() {
     json.begin(1, &mut out);
     json.begin_result(0, &[], &mut out);
     json.begin_series(&head("databases", &[]), names.schema_ref(), &mut out);
-    json.rows(&names, &mut out);
+    json.rows(&Arc::new(names.clone()), 0..names.num_rows(), &mut out);
     json.end_series(false, &mut out);
     json.end_result(ResultEnd::default(), &mut out);
     json.end(&mut out);
