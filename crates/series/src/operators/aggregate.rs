@@ -22,7 +22,7 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, RunNested, Which};
+use crate::input::{Chunk, Inputs, Portion, Reading, RunNested, Which};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
 
@@ -335,32 +335,70 @@ impl<'a> Plan<'a> {
         }
         let edges = Edges::new(self.bucket(), self.only_start());
         if let Some(stored) = self.stored(range)? {
+            let rows = stored.iter().map(|it| it.aggregation.rows_estimate());
+            let portions = match self.stands() {
+                // Few pages are read.
+                Some(_) => None,
+                None => self.portions(range, rows.sum())?,
+            };
+            let Some(portions) = portions else {
+                return self.add_stored(range, &stored, &edges);
+            };
+            let tables = self.inputs.tables_of(&portions);
+            let what = (self.aggregates.as_slice(), self.condition.as_ref());
+            let mut stored = Vec::with_capacity(tables.len());
+            for (table, (first, last)) in &tables {
+                stored.push(Stored::plan(self.snapshot, table, what, *first..=*last)?);
+            }
             return self.add_stored(range, &stored, &edges);
         }
-        let context = self.context;
-        let reading = self.inputs.read(
-            self.snapshot,
-            range,
-            &self.ends(),
-            (None, Which::All),
-            context,
-        )?;
-        let workers = self.context.workers(reading.rows_estimate, reading.units());
+        let (context, ends) = (self.context, self.ends());
+        let read = |range, which| {
+            let which = (None, which);
+            self.inputs
+                .read(self.snapshot, range, &ends, which, context)
+        };
+        let mut readings = vec![read(range, Which::All)?];
+        let rows = readings.iter().map(|reading| reading.rows_estimate).sum();
+        if ends == Narrowing::None
+            && let Some(portions) = self.portions(range, rows)?
+        {
+            readings.clear();
+            for portion in &portions {
+                readings.push(read(portion.range, Which::Series(&portion.series))?);
+            }
+        }
+        let units = readings
+            .iter()
+            .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
+        let units: Vec<(&Reading, usize)> = units.collect();
+        let workers = context.workers(rows, units.len());
         let parts = parallel::fold(
-            self.context,
+            context,
             workers,
-            reading.units(),
+            units.len(),
             || self.cells(range),
             |cells, unit| {
                 let cells = cells.as_mut().map_err(taken)?;
-                self.inputs
-                    .visit(&reading, unit, self.context, &mut |chunk| {
-                        self.add_chunk(cells, &edges, &chunk)?;
-                        Ok(true)
-                    })
+                let Some((reading, unit)) = units.get(unit) else {
+                    return Ok(());
+                };
+                self.inputs.visit(reading, *unit, context, &mut |chunk| {
+                    self.add_chunk(cells, &edges, &chunk)?;
+                    Ok(true)
+                })
             },
         )?;
         parts.into_iter().collect()
+    }
+
+    /// Parts in which no series has more rows than are held at once; `None` = it is one.
+    fn portions(&self, range: (i64, i64), rows: u64) -> Result<Option<VecDeque<Portion>>, Error> {
+        let rows_max = self.context.memory.slice_rows().max(1);
+        if rows <= rows_max || self.inputs.tables().is_none() {
+            return Ok(None);
+        }
+        self.inputs.portions(self.snapshot, range, rows_max)
     }
 
     /// The rows that are needed of each series: those at its ends, where nothing else is asked for.

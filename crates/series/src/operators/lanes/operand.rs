@@ -53,7 +53,8 @@ impl<'a> Valid<'a> {
         })
     }
 
-    pub(super) fn is(&self, row: usize) -> bool {
+    #[cfg(test)]
+    fn is(&self, row: usize) -> bool {
         let at = self.offset + row;
         self.bytes
             .get(at / 8)

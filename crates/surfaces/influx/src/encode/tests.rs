@@ -308,6 +308,63 @@ fn every_type_of_column_has_its_values() {
     );
 }
 
+/// Series of few rows are ranges of one batch. What is kept of a batch from one series to the next must not show: neither the row
+/// before a range, nor text that has left, nor the columns of another batch.
+#[test]
+fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
+    let texts = ["a", "a", "b\"", "b\"", "a", "a", "a", "a", "a", "a", "a", "c", "c", "c", "c", "c"];
+    let words: DictionaryArray<Int32Type> = texts.into_iter().collect();
+    let gaps = (0..16).map(|row| (row % 5 != 2).then_some("x"));
+    let gaps: DictionaryArray<Int32Type> = gaps.collect();
+    let batch = Arc::new(rows(vec![
+        ("time", times((0..16).collect())),
+        ("w", Arc::new(words)),
+        ("g", Arc::new(gaps)),
+        ("n", Arc::new(Int64Array::from_iter((0..16).map(|row| (row % 3 > 0).then_some(row))))),
+    ]));
+    let other = Arc::new(cpu());
+    let ranges = [0..1, 1..3, 3..3, 3..12, 12..13, 13..16];
+    for accept in ["application/json", "text/csv", "application/x-msgpack"] {
+        for is_pretty in [false, true] {
+            let document = |is_alone: bool| {
+                let form = accepted(accept);
+                let (mut encoder, mut out) = (form.encoder(Times::Text, is_pretty), Vec::new());
+                let mut sent = Vec::new();
+                encoder.begin(1, &mut out);
+                encoder.begin_result(0, &[], &mut out);
+                for (nth, range) in ranges.iter().enumerate() {
+                    let head = head("m", &[("h", &nth.to_string())]);
+                    let (own, own_rows) = if is_alone {
+                        (Arc::new(batch.slice(range.start, range.len())), 0..range.len())
+                    } else {
+                        (Arc::clone(&batch), range.clone())
+                    };
+                    encoder.begin_series(&head, &own.schema(), &mut out);
+                    encoder.rows(&own, own_rows, &mut out);
+                    encoder.end_series(false, &mut out);
+                    if !encoder.holds_results() {
+                        sent.append(&mut out);
+                    }
+                    if nth % 2 == 0 {
+                        encoder.begin_series(&head, &other.schema(), &mut out);
+                        encoder.rows(&other, 0..1, &mut out);
+                        encoder.end_series(false, &mut out);
+                    }
+                }
+                encoder.end_result(ResultEnd::default(), &mut out);
+                encoder.end(&mut out);
+                sent.append(&mut out);
+                sent
+            };
+            let (found, expected) = (document(false), document(true));
+            assert_eq!(
+                String::from_utf8_lossy(&found),
+                String::from_utf8_lossy(&expected)
+            );
+        }
+    }
+}
+
 #[test]
 fn csv_has_a_header_where_the_columns_change_and_times_as_nanoseconds() {
     let quoted = rows(vec![

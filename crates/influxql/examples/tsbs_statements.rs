@@ -1,10 +1,10 @@
 //! What the statements of the Time Series Benchmark Suite cost in InfluxQL inside the process, from text to the last set.
 //!
-//! `cargo run --release -p nilometer-influxql --example tsbs -- load DIR FILE` makes a settled store of a file of line protocol,
+//! `cargo run --release -p nilometer-influxql --example tsbs_statements -- load DIR FILE` makes a settled store of a file of line protocol,
 //! such as `nilometer bench generate --workload iot --format line-protocol` writes one.
 //! `... -- ask DIR TYPE [REPEATS] [THREADS]` asks it the first statement of a type in `testdata/tsbs`.
 //! Instructions of the statements alone, after a first one that warms the caches, are counted by
-//! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/tsbs ask DIR TYPE 3 1`; divide by 3.
+//! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/tsbs_statements ask DIR TYPE 3 1`; divide by 3.
 #![expect(clippy::print_stdout, reason = "an example prints what it measured")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -38,7 +38,7 @@ fn main() -> Result<(), Failure> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["load", dir, file] => load(Path::new(dir), Path::new(file)),
         ["ask", dir, wanted, ..] => ask(Path::new(dir), wanted, number(3, 11)?, number(4, 2)? > 1),
-        _ => Err("usage: tsbs load DIR FILE | ask DIR TYPE [REPEATS] [THREADS]".into()),
+        _ => Err("usage: tsbs_statements load DIR FILE | ask DIR TYPE [REPEATS] [THREADS]".into()),
     }
 }
 
