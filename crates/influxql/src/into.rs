@@ -138,7 +138,7 @@ impl<'a> Written<'a> {
         let Some(rows) = rows else { return Ok(()) };
         let table = Rows {
             schema: Some(&self.target.schema),
-            table: self.target.measurement.as_ref().unwrap_or(&set.head.name),
+            table: self.target.measurement.as_deref().unwrap_or(&set.head.name),
         };
         let missing = Missing {
             tags: None,
@@ -183,7 +183,7 @@ impl<'a> Written<'a> {
             vec![Arc::new(time), Arc::new(Int64Array::from(vec![self.rows]))];
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
         let head = SetHead {
-            name: "result".to_owned(),
+            name: "result".into(),
             tags: Vec::new(),
         };
         let rows = rows.expect("two columns of the types that the schema says");
@@ -207,7 +207,7 @@ impl<'a> Written<'a> {
                 push(name, tag(value, count), Some(Stated::Tag));
             }
         }
-        let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| name == tag);
+        let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| **name == *tag);
         let mut has_value = vec![false; count];
         let mut times = None;
         let shown = own.schema_ref().fields().iter();

@@ -174,6 +174,24 @@ impl MemoryAccount for Small {
     }
 }
 
+/// An account whose owner wants no slices.
+#[derive(Debug)]
+struct AtOnce(Arc<Small>);
+
+impl MemoryAccount for AtOnce {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        self.0.charge(bytes)
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.release(bytes);
+    }
+
+    fn slice_rows(&self) -> u64 {
+        u64::MAX
+    }
+}
+
 /// Threads that are counted.
 #[derive(Debug, Default)]
 struct Counted(AtomicUsize);
@@ -750,6 +768,14 @@ fn aggregates_of_a_long_series_take_the_memory_of_a_slice() {
         let sums = batches[0].column(0).as_primitive::<Float64Type>();
         assert_eq!(sums.value(0) as i64, expected, "{shape}");
         drop(batches);
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
+        // At once they are more than there is.
+        let whole = Context {
+            memory: Arc::new(AtOnce(Arc::clone(&account))),
+            ..Context::default()
+        };
+        let refused = query(shape.clone()).run(&snapshot, &whole).map(drop);
+        assert!(matches!(refused, Err(Error::Memory(_))), "{shape}");
         assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
     }
 }

@@ -155,13 +155,13 @@ fn shown(sets: &[Set]) -> Value {
         }
         last = Some(&set.head);
         let mut one = Map::new();
-        one.insert("name".to_owned(), json!(set.head.name));
+        one.insert("name".to_owned(), json!(&*set.head.name));
         if !set.head.tags.is_empty() {
             let tags: Map<String, Value> = set
                 .head
                 .tags
                 .iter()
-                .map(|(key, value)| (key.clone(), json!(value)))
+                .map(|(key, value)| (key.to_string(), json!(&**value)))
                 .collect();
             one.insert("tags".to_owned(), Value::Object(tags));
         }

@@ -21,9 +21,9 @@ use crate::limits::statements::{Ended, MemoryTaken, Running};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetHead {
     /// Its name, such as that of a measurement; empty = it has none.
-    pub name: String,
-    /// Its tags, in the order in which they are shown.
-    pub tags: Vec<(String, String)>,
+    pub name: Arc<str>,
+    /// Its tags, in the order in which they are shown. Their names are those of all series of an answer.
+    pub tags: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// Rows of one series. Neighbours with the same head are one series, whose rows go on; they have the same columns.
@@ -183,7 +183,7 @@ mod tests {
     fn set(name: &str) -> Set {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]);
-        let (name, tags) = (name.to_owned(), Vec::new());
+        let (name, tags) = (name.into(), Vec::new());
         Set::new(SetHead { name, tags }, rows.unwrap())
     }
 
@@ -202,7 +202,7 @@ mod tests {
         while let Some(set) = sets.next().await {
             names.push(set.unwrap().head.name.clone());
         }
-        assert_eq!(names, ["a", "b"]);
+        assert_eq!(names, ["a".into(), "b".into()]);
         sets.hold(3 << 20).unwrap();
         assert_eq!(statements.list()[0].memory_bytes, 3 << 20);
         let taken_along = sets.hand_over(2 << 20);

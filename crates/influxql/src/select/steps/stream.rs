@@ -45,7 +45,7 @@ const FEW_ROWS: u64 = 64;
 struct Part {
     table: Table,
     query: SeriesQuery,
-    group: Vec<String>,
+    group: Vec<Arc<str>>,
     schema: Arc<Schema>,
     /// The column of the query for each of the answer; `None` = nothing is there.
     places: Vec<Option<usize>>,
@@ -261,7 +261,7 @@ fn part(
     Ok(Some(Some(Part {
         table: table.clone(),
         query,
-        group: frame.group.clone(),
+        group: frame.group.iter().map(|tag| tag.as_str().into()).collect(),
         schema: Arc::new(schema),
         places,
         fields,
@@ -298,9 +298,9 @@ impl Part {
             let end = rest.clone().find(|row| !is_same(row)).unwrap_or(rest.end);
             rest.start = end;
             let tags = self.group.iter().zip(&groups);
-            let tags = tags.map(|(name, group)| (name.clone(), group.text(first).to_owned()));
+            let tags = tags.map(|(name, group)| (Arc::clone(name), group.text(first).into()));
             let head = SetHead {
-                name: self.table.name.to_string(),
+                name: Arc::clone(&self.table.name),
                 tags: tags.collect(),
             };
             out.push_back(Set {

@@ -14,9 +14,9 @@ use super::*;
 fn head(name: &str, tags: &[(&str, &str)]) -> SetHead {
     let tags = tags.iter();
     SetHead {
-        name: name.to_owned(),
+        name: name.into(),
         tags: tags
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .map(|(key, value)| ((*key).into(), (*value).into()))
             .collect(),
     }
 }
@@ -446,4 +446,53 @@ fn the_form_is_the_best_that_a_client_accepts_and_json_for_all_others() {
         Form::accepted(&HeaderMap::new()).media_type,
         "application/json"
     );
+}
+
+#[test]
+fn tmp_bench() {
+    let dict = |n: usize| -> ArrayRef {
+        let d: DictionaryArray<Int32Type> = (0..1000).map(|r| Some(format!("word_{}", r % n))).collect::<Vec<_>>().iter().map(|t| t.as_deref()).collect();
+        Arc::new(d)
+    };
+    let names: Vec<String> = (0..20).map(|at| format!("usage_column_{at}")).collect();
+    let mut columns = vec![("time", times((0..1000).map(|r| 1_451_606_400_000_000_000 + r).collect()))];
+    for at in 0..20usize {
+        columns.push((names[at].as_str(), if at < 10 { dict([1000, 9, 27, 100, 3, 2, 4, 20, 2, 3][at]) } else { Arc::new(Int64Array::from_iter_values((0..1000).map(|r| (r * 7 + at as i64) % 101))) }));
+    }
+    let batch = Arc::new(rows(columns));
+    let heads: Vec<SetHead> = (0..1000).map(|r| head("cpu", &[("hostname", &format!("host_{r}"))])).collect();
+    let mode = std::env::var("TMP_BENCH").unwrap_or_default();
+    let mut total = 0;
+    for _ in 0..3 {
+        total += match mode.as_str() { "old" => tmp_old(&batch, &heads), _ => tmp_new(&batch, &heads) };
+    }
+    println!("{total}");
+}
+
+#[inline(never)]
+fn tmp_old(batch: &Arc<RecordBatch>, heads: &[SetHead]) -> usize {
+    let (mut encoder, mut out) = (accepted("application/json").encoder(Times::Text, false), Vec::new());
+    encoder.begin(1, &mut out);
+    encoder.begin_result(0, &[], &mut out);
+    for (row, head) in heads.iter().enumerate() {
+        let own = Arc::new(batch.slice(row, 1).slice(0, 1));
+        let schema = Arc::new(own.schema().as_ref().clone());
+        encoder.begin_series(head, &schema, &mut out);
+        encoder.rows(&own, 0..1, &mut out);
+        encoder.end_series(false, &mut out);
+    }
+    std::hint::black_box(out.len())
+}
+
+#[inline(never)]
+fn tmp_new(batch: &Arc<RecordBatch>, heads: &[SetHead]) -> usize {
+    let (mut encoder, mut out) = (accepted("application/json").encoder(Times::Text, false), Vec::new());
+    encoder.begin(1, &mut out);
+    encoder.begin_result(0, &[], &mut out);
+    for (row, head) in heads.iter().enumerate() {
+        encoder.begin_series(head, &batch.schema(), &mut out);
+        encoder.rows(batch, row..row + 1, &mut out);
+        encoder.end_series(false, &mut out);
+    }
+    std::hint::black_box(out.len() + 1)
 }
