@@ -280,21 +280,6 @@ impl Inputs {
         Ok(Some(portions))
     }
 
-    /// The tables of portions, each of those series only, with the range of time.
-    pub(crate) fn tables_of(&self, portions: &VecDeque<Portion>) -> Vec<(Table, (i64, i64))> {
-        let mut tables = Vec::new();
-        for portion in portions {
-            for (input, series) in self.all.iter().zip(&portion.series) {
-                if let Input::Table(table) = input
-                    && !series.is_empty()
-                {
-                    tables.push((table.of_series(series), portion.range));
-                }
-            }
-        }
-        tables
-    }
-
     /// How the rows of some groups are spread over a range of time; `None` = they are not those of tables.
     pub(crate) fn weights(
         &self,

@@ -226,17 +226,6 @@ impl Table {
         Ok(TableScan { scan, known })
     }
 
-    /// The same of some of its series only.
-    pub(super) fn of_series(&self, series: &[SeriesId]) -> Self {
-        let position = |id: &SeriesId| self.series.binary_search(id).unwrap_or(usize::MAX);
-        Self {
-            schema: Arc::clone(&self.schema),
-            series: series.to_vec(),
-            groups: series.iter().map(|id| self.group(position(id))).collect(),
-            ties: series.iter().map(|id| self.tie(position(id))).collect(),
-        }
-    }
-
     /// The series of some groups.
     pub(super) fn of_groups(&self, groups: &Range<u32>) -> Vec<SeriesId> {
         let pairs = self.series.iter().zip(&self.groups);

@@ -178,14 +178,12 @@ impl<'a> Plan<'a> {
             let mut own = Vec::new();
             let mut types = Vec::new();
             for of in aggregate.operands() {
-                let place = match known.iter().position(|known| is_same(known, of)) {
-                    Some(place) => place,
-                    None => {
-                        known.push(of);
-                        distinct.push(resolve(of, &inputs.slots, shape.rules)?);
-                        distinct.len() - 1
-                    }
-                };
+                let known_at = known.iter().position(|known| is_same(known, of));
+                let place = known_at.unwrap_or(known.len());
+                if known_at.is_none() {
+                    known.push(of);
+                    distinct.push(resolve(of, &inputs.slots, shape.rules)?);
+                }
                 types.push(distinct.get(place).and_then(|of| of.kind));
                 own.push(place);
             }
@@ -335,21 +333,6 @@ impl<'a> Plan<'a> {
         }
         let edges = Edges::new(self.bucket(), self.only_start());
         if let Some(stored) = self.stored(range)? {
-            let rows = stored.iter().map(|it| it.aggregation.rows_estimate());
-            let portions = match self.stands() {
-                // Few pages are read.
-                Some(_) => None,
-                None => self.portions(range, rows.sum())?,
-            };
-            let Some(portions) = portions else {
-                return self.add_stored(range, &stored, &edges);
-            };
-            let tables = self.inputs.tables_of(&portions);
-            let what = (self.aggregates.as_slice(), self.condition.as_ref());
-            let mut stored = Vec::with_capacity(tables.len());
-            for (table, (first, last)) in &tables {
-                stored.push(Stored::plan(self.snapshot, table, what, *first..=*last)?);
-            }
             return self.add_stored(range, &stored, &edges);
         }
         let (context, ends) = (self.context, self.ends());
