@@ -68,8 +68,8 @@ fn load(dir: &Path, file: &Path) -> Result<(), Failure> {
 
 /// The first statement of a type.
 fn statement(wanted: &str) -> Result<String, Failure> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata/tsbs/answers.influxdb.jsonl.gz");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tsbs/answers.influxdb.jsonl.gz");
     let mut text = String::new();
     GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut text)?;
     for line in text.lines() {

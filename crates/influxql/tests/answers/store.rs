@@ -190,12 +190,7 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
         let own = set.alone();
         for row in 0..own.num_rows() {
             let mut fields = Vec::new();
-            for (column, field) in own
-                .columns()
-                .iter()
-                .zip(own.schema_ref().fields())
-                .skip(1)
-            {
+            for (column, field) in own.columns().iter().zip(own.schema_ref().fields()).skip(1) {
                 match cell(column, row) {
                     Value::Null => {}
                     Value::Number(number) if number.is_i64() => {

@@ -115,7 +115,11 @@ fn without_nan(column: &ArrayRef, rows: usize) -> ArrayRef {
     if !values.values().iter().fold(false, has_nan) {
         return Arc::new(values);
     }
-    let numbers: BooleanBuffer = values.values().iter().map(|value| !value.is_nan()).collect();
+    let numbers: BooleanBuffer = values
+        .values()
+        .iter()
+        .map(|value| !value.is_nan())
+        .collect();
     let valid = NullBuffer::union(values.nulls(), Some(&NullBuffer::new(numbers)));
     Arc::new(Float64Array::new(values.values().clone(), valid))
 }
@@ -263,7 +267,14 @@ mod tests {
     fn what_is_no_number_becomes_null_and_what_was_null_stays_so() {
         let values = vec![Some(1.0), Some(f64::NAN), None, Some(f64::INFINITY)];
         let column: ArrayRef = Arc::new(Float64Array::from(values));
-        let found = call(Function::NullIfNan, &[column], Type::Float, 4, Rules::Influx).unwrap();
+        let found = call(
+            Function::NullIfNan,
+            &[column],
+            Type::Float,
+            4,
+            Rules::Influx,
+        )
+        .unwrap();
         let found = found.as_any().downcast_ref::<Float64Array>().unwrap();
         let expected = [Some(1.0), None, None, Some(f64::INFINITY)];
         assert_eq!(found.iter().collect::<Vec<_>>(), expected);

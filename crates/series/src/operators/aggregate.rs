@@ -321,7 +321,12 @@ impl<'a> Plan<'a> {
         let lanes = lanes.map(|((aggregate, places), kind)| {
             let operands = places.iter();
             let operands = operands.map(|place| self.distinct.get(*place)?.kind);
-            Lane::new(aggregate, *kind, &operands.collect::<Vec<_>>(), self.rules())
+            Lane::new(
+                aggregate,
+                *kind,
+                &operands.collect::<Vec<_>>(),
+                self.rules(),
+            )
         });
         Cells::new(&self.grid(range), lanes.collect(), self.context.charge())
     }

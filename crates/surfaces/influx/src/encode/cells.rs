@@ -76,7 +76,10 @@ impl Cells {
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
                 let zone = zone.as_deref().filter(|zone| !is_utc(zone));
                 let zone = zone.and_then(|zone| zone.parse().ok());
-                Values::Time(column.as_primitive::<TimestampNanosecondType>().clone(), zone)
+                Values::Time(
+                    column.as_primitive::<TimestampNanosecondType>().clone(),
+                    zone,
+                )
             }
             DataType::Int64 => Values::Int(column.as_primitive::<Int64Type>().clone()),
             DataType::UInt64 => Values::Unsigned(column.as_primitive::<UInt64Type>().clone()),

@@ -228,13 +228,7 @@ impl Json {
     }
 
     /// Some columns of a row, with a comma before each but the first of all.
-    fn cells(
-        &self,
-        all: &[Column],
-        columns: Range<usize>,
-        row: usize,
-        out: &mut Vec<u8>,
-    ) {
+    fn cells(&self, all: &[Column], columns: Range<usize>, row: usize, out: &mut Vec<u8>) {
         let first = columns.start;
         let own = all.get(columns).unwrap_or_default();
         for (nth, column) in own.iter().enumerate() {

@@ -312,7 +312,9 @@ fn every_type_of_column_has_its_values() {
 /// before a range, nor text that has left, nor the columns of another batch.
 #[test]
 fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
-    let texts = ["a", "a", "b\"", "b\"", "a", "a", "a", "a", "a", "a", "a", "c", "c", "c", "c", "c"];
+    let texts = [
+        "a", "a", "b\"", "b\"", "a", "a", "a", "a", "a", "a", "a", "c", "c", "c", "c", "c",
+    ];
     let words: DictionaryArray<Int32Type> = texts.into_iter().collect();
     let gaps = (0..16).map(|row| (row % 5 != 2).then_some("x"));
     let gaps: DictionaryArray<Int32Type> = gaps.collect();
@@ -320,7 +322,12 @@ fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
         ("time", times((0..16).collect())),
         ("w", Arc::new(words)),
         ("g", Arc::new(gaps)),
-        ("n", Arc::new(Int64Array::from_iter((0..16).map(|row| (row % 3 > 0).then_some(row))))),
+        (
+            "n",
+            Arc::new(Int64Array::from_iter(
+                (0..16).map(|row| (row % 3 > 0).then_some(row)),
+            )),
+        ),
     ]));
     let other = Arc::new(cpu());
     let ranges = [0..1, 1..3, 3..3, 3..12, 12..13, 13..16];
@@ -335,7 +342,10 @@ fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
                 for (nth, range) in ranges.iter().enumerate() {
                     let head = head("m", &[("h", &nth.to_string())]);
                     let (own, own_rows) = if is_alone {
-                        (Arc::new(batch.slice(range.start, range.len())), 0..range.len())
+                        (
+                            Arc::new(batch.slice(range.start, range.len())),
+                            0..range.len(),
+                        )
                     } else {
                         (Arc::clone(&batch), range.clone())
                     };
