@@ -83,8 +83,7 @@ impl Sorter {
         batch: RecordBatch,
         keys: impl ExactSizeIterator<Item = (u32, i64, u64)>,
     ) -> Result<(), Error> {
-        // With what they are sorted by, later.
-        let bytes = batch.get_array_memory_size() + keys.len() * (size_of::<Key>() + PLACE_BYTES);
+        let bytes = batch.get_array_memory_size() + keys.len() * size_of::<Key>();
         self.charge.grow(bytes)?;
         let number = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
         self.batches.push(Arc::new(batch));
@@ -138,8 +137,7 @@ impl Sorter {
             .iter()
             .map(|batch| batch.get_array_memory_size())
             .sum();
-        self.charge
-            .resize(bytes + kept.len() * (size_of::<Key>() + PLACE_BYTES))?;
+        self.charge.resize(bytes + kept.len() * size_of::<Key>())?;
         self.batches = compact;
         self.keys = kept;
         Ok(())
@@ -174,44 +172,9 @@ fn compare(one: &Key, other: &Key, order: Order) -> Ordering {
     first.then(turned(tie))
 }
 
-/// Memory of a key in [`sorted`].
-const PLACE_BYTES: usize = size_of::<(u128, u32)>();
-
-/// Sorts keys: by group and time as one number, which is several times as fast as one after the other, and then those that have
-/// the same.
-fn sorted(keys: Vec<Key>, order: Order) -> Vec<Key> {
-    let number = |key: &Key| {
-        // Ascends as times do.
-        let time = key.time.cast_unsigned() ^ (1 << 63);
-        let time = u128::from(if order.descending { !time } else { time });
-        let group = u128::from(key.group);
-        match order.by {
-            OrderBy::Time => time << 32 | group,
-            OrderBy::Group | OrderBy::Nothing => group << 64 | time,
-        }
-    };
-    let mut places: Vec<(u128, u32)> = keys.iter().map(number).zip(0..u32::MAX).collect();
-    if places.len() < keys.len() {
-        // More than 32 bits count.
-        let mut keys = keys;
-        keys.sort_unstable_by(|one, other| compare(one, other, order));
-        return keys;
-    }
-    places.sort_unstable();
-    let picked = places.iter().filter_map(|(_, at)| keys.get(*at as usize));
-    let mut picked: Vec<Key> = picked.copied().collect();
-    for same in picked.chunk_by_mut(|one, other| one.time == other.time && one.group == other.group)
-    {
-        if same.len() > 1 {
-            same.sort_unstable_by(|one, other| compare(one, other, order));
-        }
-    }
-    picked
-}
-
 /// Sorts keys, and keeps those at the places that are asked for.
-fn chosen(keys: Vec<Key>, order: Order, per_group: Window, overall: Window) -> Vec<Key> {
-    let mut keys = sorted(keys, order);
+fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) -> Vec<Key> {
+    keys.sort_unstable_by(|one, other| compare(one, other, order));
     if !per_group.is_all() {
         let groups = keys.iter().map(|key| key.group as usize + 1).max();
         let mut places = vec![0_u64; groups.unwrap_or(0)];
@@ -349,34 +312,5 @@ impl Ordered {
     pub(super) fn all(&self) -> Option<RecordBatch> {
         let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
         (!self.keys.is_empty()).then(|| gather(&batches, &self.keys))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_sorted_as_they_compare() {
-        let times = [i64::MIN, -5, 0, 3, i64::MAX];
-        let keys: Vec<Key> = (0..600_u32)
-            .map(|at| Key {
-                group: [0, 7, u32::MAX][(at.wrapping_mul(31) % 3) as usize],
-                time: times[(at.wrapping_mul(17) % 5) as usize],
-                tie: u64::from(at.wrapping_mul(13) % 4),
-                sequence: u64::from(at),
-                batch: 0,
-                row: at,
-            })
-            .collect();
-        for by in [OrderBy::Group, OrderBy::Time, OrderBy::Nothing] {
-            for descending in [false, true] {
-                let order = Order { by, descending };
-                let mut expected = keys.clone();
-                expected.sort_by(|one, other| compare(one, other, order));
-                let rows = |keys: &[Key]| keys.iter().map(|key| key.row).collect::<Vec<_>>();
-                assert_eq!(rows(&sorted(keys.clone(), order)), rows(&expected));
-            }
-        }
     }
 }

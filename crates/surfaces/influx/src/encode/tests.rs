@@ -318,16 +318,13 @@ fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
     let words: DictionaryArray<Int32Type> = texts.into_iter().collect();
     let gaps = (0..16).map(|row| (row % 5 != 2).then_some("x"));
     let gaps: DictionaryArray<Int32Type> = gaps.collect();
+    let numbers = (0..16).map(|row| (row % 3 > 0).then_some(row));
+    let numbers: Int64Array = numbers.collect();
     let batch = Arc::new(rows(vec![
         ("time", times((0..16).collect())),
         ("w", Arc::new(words)),
         ("g", Arc::new(gaps)),
-        (
-            "n",
-            Arc::new(Int64Array::from_iter(
-                (0..16).map(|row| (row % 3 > 0).then_some(row)),
-            )),
-        ),
+        ("n", Arc::new(numbers)),
     ]));
     let other = Arc::new(cpu());
     let ranges = [0..1, 1..3, 3..3, 3..12, 12..13, 13..16];
