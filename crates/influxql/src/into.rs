@@ -138,7 +138,7 @@ impl<'a> Written<'a> {
         let Some(rows) = rows else { return Ok(()) };
         let table = Rows {
             schema: Some(&self.target.schema),
-            table: self.target.measurement.as_ref().unwrap_or(&set.head.name),
+            table: self.target.measurement.as_deref().unwrap_or(&set.head.name),
         };
         let missing = Missing {
             tags: None,
@@ -182,18 +182,17 @@ impl<'a> Written<'a> {
         let columns: Vec<ArrayRef> =
             vec![Arc::new(time), Arc::new(Int64Array::from(vec![self.rows]))];
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
-        Ok(Set {
-            head: Arc::new(SetHead {
-                name: "result".to_owned(),
-                tags: Vec::new(),
-            }),
-            rows: rows.expect("two columns of the types that the schema says"),
-        })
+        let head = SetHead {
+            name: "result".into(),
+            tags: Vec::new(),
+        };
+        let rows = rows.expect("two columns of the types that the schema says");
+        Ok(Set::new(head, rows))
     }
 
     /// The rows of a series that have a value and are kept, with its tags as columns; `None` = there is none.
     fn as_rows(&mut self, set: &Set) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
-        let count = set.rows.num_rows();
+        let (count, own) = (set.rows.len(), set.alone());
         let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
         let mut push = |name: &str, column: ArrayRef, stated: Option<Stated>| {
             let field = Field::new(name, column.data_type().clone(), true);
@@ -208,11 +207,11 @@ impl<'a> Written<'a> {
                 push(name, tag(value, count), Some(Stated::Tag));
             }
         }
-        let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| name == tag);
+        let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| **name == *tag);
         let mut has_value = vec![false; count];
         let mut times = None;
-        let shown = set.rows.schema_ref().fields().iter();
-        for (place, (field, column)) in shown.zip(set.rows.columns()).enumerate() {
+        let shown = own.schema_ref().fields().iter();
+        for (place, (field, column)) in shown.zip(own.columns()).enumerate() {
             let tag = self.target.tags.iter().find(|(own, _)| *own == place);
             if let Some((_, name)) = tag {
                 let words = as_tag(column).filter(|_| !is_group(name));

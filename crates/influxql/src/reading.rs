@@ -101,7 +101,7 @@ pub(crate) fn analyze(
     let (mut series, mut rows, mut last) = (0_u64, 0_usize, None);
     for set in sets {
         let set = set.map_err(|error| said(error, &running))?;
-        rows += set.rows.num_rows();
+        rows += set.rows.len();
         if last.as_ref() != Some(&set.head) {
             series += 1;
             last = Some(set.head);

@@ -174,6 +174,24 @@ impl MemoryAccount for Small {
     }
 }
 
+/// An account whose owner wants no slices.
+#[derive(Debug)]
+struct AtOnce(Arc<Small>);
+
+impl MemoryAccount for AtOnce {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        self.0.charge(bytes)
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.release(bytes);
+    }
+
+    fn slice_rows(&self) -> u64 {
+        u64::MAX
+    }
+}
+
 /// Threads that are counted.
 #[derive(Debug, Default)]
 struct Counted(AtomicUsize);
@@ -709,6 +727,54 @@ fn rows_in_an_order_are_given_a_slice_at_a_time() {
             }
         }
         assert_eq!(rows, 2 * ROWS, "{shape}");
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
+    }
+}
+
+/// The pages of all blocks of a series were held until the last of its rows was added up, where more than fields is added up.
+#[test]
+fn aggregates_of_a_long_series_take_the_memory_of_a_slice() {
+    const ROWS: i64 = 1_200_000;
+    let engine = written(1, ROWS);
+    write(&engine, &[("h1", 3), ("h2", 4), ("h2", 2 * ROWS)]);
+    engine.flush().unwrap();
+    let snapshot = engine.snapshot();
+    let account = Small::new(16 << 20);
+    let context = Context {
+        memory: Arc::<Small>::clone(&account),
+        ..Context::default()
+    };
+    let all = ROWS * (ROWS - 1) / 2 + 3 * 7;
+    let doubled = Expr::binary(Binary::Multiply, Expr::field("load"), Expr::literal(2.0));
+    let above = |bound: f64| {
+        Expr::binary(
+            Binary::GreaterOrEqual,
+            Expr::field("load"),
+            Expr::literal(bound),
+        )
+    };
+    // What is below 100: 0 to 99 of one host, and three times 7 of the others.
+    let below = 100 * 99 / 2 + 3 * 7;
+    for (of, rows, expected) in [
+        (doubled.clone(), None, 2 * all),
+        (doubled, Some(above(100.0)), 2 * (all - below)),
+    ] {
+        let mut shape = shape();
+        shape.columns[0].expr = Expr::aggregate(Aggregate::Sum(of));
+        shape.rows = rows;
+        let batches = query(shape.clone()).run(&snapshot, &context).unwrap();
+        let batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>().unwrap();
+        let sums = batches[0].column(0).as_primitive::<Float64Type>();
+        assert_eq!(sums.value(0) as i64, expected, "{shape}");
+        drop(batches);
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
+        // At once they are more than there is.
+        let whole = Context {
+            memory: Arc::new(AtOnce(Arc::clone(&account))),
+            ..Context::default()
+        };
+        let refused = query(shape.clone()).run(&snapshot, &whole).map(drop);
+        assert!(matches!(refused, Err(Error::Memory(_))), "{shape}");
         assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
     }
 }

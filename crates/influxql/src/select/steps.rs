@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod explain;
 pub(crate) mod fill;
 pub(crate) mod frame;
+pub(crate) mod inside;
 pub(crate) mod join;
 pub(crate) mod output;
 pub(crate) mod query;

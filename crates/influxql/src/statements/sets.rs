@@ -62,11 +62,8 @@ impl Table {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows = RecordBatch::try_new_with_options(schema, self.columns, &options)
             .expect("columns of one length and of the types that the schema has from them");
-        let (name, tags) = (self.name, Vec::new());
-        Set {
-            head: Arc::new(SetHead { name, tags }),
-            rows,
-        }
+        let (name, tags) = (self.name.into(), Vec::new());
+        Set::new(SetHead { name, tags }, rows)
     }
 }
 

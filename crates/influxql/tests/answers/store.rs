@@ -140,9 +140,9 @@ fn shown(sets: &[Set]) -> Value {
     let mut series: Vec<Value> = Vec::new();
     let mut last = None;
     for set in sets {
-        let rows = (0..set.rows.num_rows()).map(|row| {
-            set.rows
-                .columns()
+        let own = set.alone();
+        let rows = (0..own.num_rows()).map(|row| {
+            own.columns()
                 .iter()
                 .map(|column| cell(column, row))
                 .collect::<Value>()
@@ -155,18 +155,17 @@ fn shown(sets: &[Set]) -> Value {
         }
         last = Some(&set.head);
         let mut one = Map::new();
-        one.insert("name".to_owned(), json!(set.head.name));
+        one.insert("name".to_owned(), json!(&*set.head.name));
         if !set.head.tags.is_empty() {
             let tags: Map<String, Value> = set
                 .head
                 .tags
                 .iter()
-                .map(|(key, value)| (key.clone(), json!(value)))
+                .map(|(key, value)| (key.to_string(), json!(&**value)))
                 .collect();
             one.insert("tags".to_owned(), Value::Object(tags));
         }
-        let names: Vec<&str> = set
-            .rows
+        let names: Vec<&str> = own
             .schema_ref()
             .fields()
             .iter()
@@ -188,15 +187,10 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
     let mut out = String::new();
     let mut count = 0;
     for set in sets {
-        for row in 0..set.rows.num_rows() {
+        let own = set.alone();
+        for row in 0..own.num_rows() {
             let mut fields = Vec::new();
-            for (column, field) in set
-                .rows
-                .columns()
-                .iter()
-                .zip(set.rows.schema_ref().fields())
-                .skip(1)
-            {
+            for (column, field) in own.columns().iter().zip(own.schema_ref().fields()).skip(1) {
                 match cell(column, row) {
                     Value::Null => {}
                     Value::Number(number) if number.is_i64() => {
@@ -213,7 +207,7 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
             for (key, value) in set.head.tags.iter().filter(|(_, value)| !value.is_empty()) {
                 write!(out, ",{key}={value}").unwrap();
             }
-            let time = cell(set.rows.column(0), row);
+            let time = cell(own.column(0), row);
             writeln!(out, " {} {time}", fields.join(",")).unwrap();
             count += 1;
         }

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::Float64Type;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, Float64Array, Int64Array, NullArray, PrimitiveArray, TimestampNanosecondArray,
     UInt64Array,
 };
+use arrow_buffer::NullBuffer;
 
 use super::{floats, low_bits, wide, wrapped};
 use crate::error::Error;
@@ -66,7 +68,19 @@ pub(super) fn calculate(
         let (Some(one), Some(other)) = (floats(left), floats(right)) else {
             return Ok(Arc::new(NullArray::new(left.len())));
         };
-        return of_floats(operator, &one, &other, rules);
+        return match rules {
+            Rules::Influx => Ok(of_all_floats(operator, &one, &other)),
+            Rules::Postgres => of_floats(operator, &one, &other, rules),
+        };
+    }
+    if let (Rules::Influx, Type::Int, Some(one), Some(other)) = (
+        rules,
+        kind,
+        left.as_primitive_opt::<Int64Type>(),
+        right.as_primitive_opt::<Int64Type>(),
+    ) && let Some(results) = of_all_ints(operator, one, other)
+    {
+        return Ok(results);
     }
     let (Some(one), Some(other)) = (wide(left), wide(right)) else {
         return Ok(Arc::new(NullArray::new(left.len())));
@@ -131,6 +145,43 @@ fn of_integers(operator: Binary, one: i128, other: i128, rules: Rules) -> Result
         kind: Type::Unsigned,
         operation: "arithmetic",
     })
+}
+
+/// Of all rows at once: what is made of nulls is not looked at, and nothing fails by these rules.
+fn of_all_floats(operator: Binary, one: &Float64Array, other: &Float64Array) -> ArrayRef {
+    let pairs = || one.values().iter().zip(other.values());
+    let results: Vec<f64> = match operator {
+        Binary::Add => pairs().map(|(one, other)| one + other).collect(),
+        Binary::Subtract => pairs().map(|(one, other)| one - other).collect(),
+        Binary::Multiply => pairs().map(|(one, other)| one * other).collect(),
+        Binary::Remainder => pairs()
+            .map(|(one, other)| if *other == 0.0 { 0.0 } else { one % other })
+            .collect(),
+        _ => pairs()
+            .map(|(one, other)| if *other == 0.0 { 0.0 } else { one / other })
+            .collect(),
+    };
+    let nulls = NullBuffer::union(one.nulls(), other.nulls());
+    Arc::new(Float64Array::new(results.into(), nulls))
+}
+
+/// The same of integers, which wrap around; `None` = they are divided.
+fn of_all_ints(operator: Binary, one: &Int64Array, other: &Int64Array) -> Option<ArrayRef> {
+    let pairs = || one.values().iter().zip(other.values());
+    let results: Vec<i64> = match operator {
+        Binary::Add => pairs()
+            .map(|(one, other)| one.wrapping_add(*other))
+            .collect(),
+        Binary::Subtract => pairs()
+            .map(|(one, other)| one.wrapping_sub(*other))
+            .collect(),
+        Binary::Multiply => pairs()
+            .map(|(one, other)| one.wrapping_mul(*other))
+            .collect(),
+        _ => return None,
+    };
+    let nulls = NullBuffer::union(one.nulls(), other.nulls());
+    Some(Arc::new(Int64Array::new(results.into(), nulls)))
 }
 
 fn of_floats(
@@ -250,5 +301,65 @@ mod tests {
         assert!(pg(Binary::Divide, f64::NAN, 0.0).unwrap().is_nan());
         let influx = of_float(Binary::Divide, 3.0, 0.0, Rules::Influx).unwrap();
         assert_eq!(influx.to_bits(), 0.0_f64.to_bits());
+    }
+
+    /// Columns are calculated all rows at once where nothing can fail: with the results of one row after the other.
+    #[test]
+    fn columns_have_the_results_of_their_rows() {
+        let values = [0.0, -0.0, 1.5, -2.0, f64::NAN, f64::INFINITY, 1e308];
+        let pairs = values
+            .iter()
+            .flat_map(|one| values.map(|other| (Some(*one), Some(other))));
+        let (mut left, mut right): (Vec<_>, Vec<_>) = pairs.unzip();
+        left.extend([None, Some(1.0), None]);
+        right.extend([Some(1.0), None, None]);
+        let (one, other) = (Float64Array::from(left), Float64Array::from(right));
+        for operator in [
+            Binary::Add,
+            Binary::Subtract,
+            Binary::Multiply,
+            Binary::Divide,
+            Binary::Remainder,
+        ] {
+            // NaN is one, whichever bits it has.
+            let bits = |column: ArrayRef| -> Vec<Option<u64>> {
+                let values = column.as_primitive::<Float64Type>().iter();
+                let bits = |value: f64| {
+                    if value.is_nan() {
+                        u64::MAX
+                    } else {
+                        value.to_bits()
+                    }
+                };
+                values.map(|it| it.map(bits)).collect()
+            };
+            let all = bits(of_all_floats(operator, &one, &other));
+            let each = bits(of_floats(operator, &one, &other, Rules::Influx).unwrap());
+            assert_eq!(all, each, "{operator:?}");
+        }
+        let values = [0, 1, -1, i64::MAX, i64::MIN, 3_037_000_500];
+        let pairs = values
+            .iter()
+            .flat_map(|one| values.map(|other| (Some(*one), Some(other))));
+        let (mut left, mut right): (Vec<_>, Vec<_>) = pairs.unzip();
+        left.extend([None, Some(1), None]);
+        right.extend([Some(1), None, None]);
+        let (one, other) = (Int64Array::from(left), Int64Array::from(right));
+        for operator in [Binary::Add, Binary::Subtract, Binary::Multiply] {
+            let all = of_all_ints(operator, &one, &other).unwrap();
+            let each = one.iter().zip(&other).map(|pair| match pair {
+                (Some(one), Some(other)) => {
+                    let (one, other) = (i128::from(one), i128::from(other));
+                    let result = of_integers(operator, one, other, Rules::Influx);
+                    Some(wrapped(result.unwrap()))
+                }
+                _ => None,
+            });
+            let each: Vec<Option<i64>> = each.collect();
+            assert_eq!(
+                all.as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
+                each
+            );
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::{Resolved, Scalar, array_of, floats, saturated, scalar_at, wide, wrapped};
 use crate::error::Error;
@@ -46,7 +47,11 @@ pub(super) fn kind(function: Function, operands: &[Resolved]) -> Result<Option<T
         return Ok(None);
     };
     match function {
-        Function::Floor | Function::Ceil | Function::Abs if kind.is_number() => Ok(Some(kind)),
+        Function::Floor | Function::Ceil | Function::Abs | Function::NullIfNan
+            if kind.is_number() =>
+        {
+            Ok(Some(kind))
+        }
         Function::Sqrt if kind.is_number() => Ok(Some(Type::Float)),
         Function::Float if kind.is_number() || kind == Type::Text => Ok(Some(Type::Float)),
         Function::Integer
@@ -88,6 +93,7 @@ pub(super) fn call(
         }
         Function::Abs if kind != Type::Float => absolute(column, kind, rules),
         _ if kind != Type::Float => Ok(Arc::clone(column)),
+        Function::NullIfNan => Ok(without_nan(column, rows)),
         _ => {
             let values = floats(column).unwrap_or_else(|| Float64Array::new_null(rows));
             let change = match function {
@@ -100,6 +106,22 @@ pub(super) fn call(
             ))
         }
     }
+}
+
+/// The same numbers, null in the places of NaN. Most have none.
+fn without_nan(column: &ArrayRef, rows: usize) -> ArrayRef {
+    let values = floats(column).unwrap_or_else(|| Float64Array::new_null(rows));
+    let has_nan = |found: bool, value: &f64| found | value.is_nan();
+    if !values.values().iter().fold(false, has_nan) {
+        return Arc::new(values);
+    }
+    let numbers: BooleanBuffer = values
+        .values()
+        .iter()
+        .map(|value| !value.is_nan())
+        .collect();
+    let valid = NullBuffer::union(values.nulls(), Some(&NullBuffer::new(numbers)));
+    Arc::new(Float64Array::new(values.values().clone(), valid))
 }
 
 fn absolute(column: &ArrayRef, kind: Type, rules: Rules) -> Result<ArrayRef, Error> {
@@ -239,6 +261,23 @@ mod tests {
         assert_eq!(influx, Ok(vec![Some(0), Some(-1), Some(i64::MAX)]));
         assert!(whole(vec![f64::NAN], Rules::Postgres).is_err());
         assert!(whole(vec![9_223_372_036_854_775_808.0], Rules::Postgres).is_err());
+    }
+
+    #[test]
+    fn what_is_no_number_becomes_null_and_what_was_null_stays_so() {
+        let values = vec![Some(1.0), Some(f64::NAN), None, Some(f64::INFINITY)];
+        let column: ArrayRef = Arc::new(Float64Array::from(values));
+        let found = call(
+            Function::NullIfNan,
+            &[column],
+            Type::Float,
+            4,
+            Rules::Influx,
+        )
+        .unwrap();
+        let found = found.as_any().downcast_ref::<Float64Array>().unwrap();
+        let expected = [Some(1.0), None, None, Some(f64::INFINITY)];
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

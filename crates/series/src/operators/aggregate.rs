@@ -22,9 +22,9 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, RunNested, Which};
+use crate::input::{Chunk, Inputs, Portion, Reading, RunNested, Which};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
-use crate::value::{Rules, Type};
+use crate::value::{Literal, Rules, Type, Value};
 
 /// Up to so many series it does not matter how many rows each has.
 const SERIES_MANY: u64 = 1024;
@@ -41,8 +41,10 @@ pub(super) struct Plan<'a> {
     /// All that is asked, if metadata say it.
     total: Option<TableTotal>,
     aggregates: Vec<Aggregate>,
-    /// By aggregate.
-    operands: Vec<Vec<Resolved>>,
+    /// What aggregates are of, each once.
+    distinct: Vec<Resolved>,
+    /// By aggregate: which of those its operands are.
+    places: Vec<Vec<usize>>,
     kinds: Vec<Option<Type>>,
     /// The columns, with fields in the places of aggregates.
     exprs: Vec<Expr>,
@@ -168,16 +170,25 @@ impl<'a> Plan<'a> {
         let total = total(query, &aggregates, snapshot)?;
         let needs = (needs_ties, total.is_none());
         let inputs = Inputs::plan(query, &used, needs, (snapshot, context), run_nested)?;
-        let mut operands = Vec::with_capacity(aggregates.len());
+        let mut known: Vec<&Expr> = Vec::new();
+        let mut distinct: Vec<Resolved> = Vec::new();
+        let mut places = Vec::with_capacity(aggregates.len());
         let mut kinds = Vec::with_capacity(aggregates.len());
         for aggregate in &aggregates {
-            let own = aggregate.operands().into_iter();
-            let own: Vec<Resolved> = own
-                .map(|of| resolve(of, &inputs.slots, shape.rules))
-                .collect::<Result<_, Error>>()?;
-            let types: Vec<Option<Type>> = own.iter().map(|of| of.kind).collect();
+            let mut own = Vec::new();
+            let mut types = Vec::new();
+            for of in aggregate.operands() {
+                let known_at = known.iter().position(|known| is_same(known, of));
+                let place = known_at.unwrap_or(known.len());
+                if known_at.is_none() {
+                    known.push(of);
+                    distinct.push(resolve(of, &inputs.slots, shape.rules)?);
+                }
+                types.push(distinct.get(place).and_then(|of| of.kind));
+                own.push(place);
+            }
             kinds.push(kind(aggregate, &types)?);
-            operands.push(own);
+            places.push(own);
         }
         let rows = shape.rows.as_ref();
         let condition = rows.and_then(|rows| Condition::of(rows, &inputs.slots, shape.rules));
@@ -188,7 +199,8 @@ impl<'a> Plan<'a> {
             inputs,
             total,
             aggregates,
-            operands,
+            distinct,
+            places,
             kinds,
             exprs,
             condition,
@@ -305,10 +317,16 @@ impl<'a> Plan<'a> {
     }
 
     fn cells(&self, range: (i64, i64)) -> Result<Cells, Error> {
-        let lanes = self.aggregates.iter().zip(&self.operands).zip(&self.kinds);
-        let lanes = lanes.map(|((aggregate, operands), kind)| {
-            let operands: Vec<Option<Type>> = operands.iter().map(|of| of.kind).collect();
-            Lane::new(aggregate, *kind, &operands, self.rules())
+        let lanes = self.aggregates.iter().zip(&self.places).zip(&self.kinds);
+        let lanes = lanes.map(|((aggregate, places), kind)| {
+            let operands = places.iter();
+            let operands = operands.map(|place| self.distinct.get(*place)?.kind);
+            Lane::new(
+                aggregate,
+                *kind,
+                &operands.collect::<Vec<_>>(),
+                self.rules(),
+            )
         });
         Cells::new(&self.grid(range), lanes.collect(), self.context.charge())
     }
@@ -322,30 +340,53 @@ impl<'a> Plan<'a> {
         if let Some(stored) = self.stored(range)? {
             return self.add_stored(range, &stored, &edges);
         }
-        let context = self.context;
-        let reading = self.inputs.read(
-            self.snapshot,
-            range,
-            &self.ends(),
-            (None, Which::All),
-            context,
-        )?;
-        let workers = self.context.workers(reading.rows_estimate, reading.units());
+        let (context, ends) = (self.context, self.ends());
+        let read = |range, which| {
+            let which = (None, which);
+            self.inputs
+                .read(self.snapshot, range, &ends, which, context)
+        };
+        let mut readings = vec![read(range, Which::All)?];
+        let rows = readings.iter().map(|reading| reading.rows_estimate).sum();
+        if ends == Narrowing::None
+            && let Some(portions) = self.portions(range, rows)?
+        {
+            readings.clear();
+            for portion in &portions {
+                readings.push(read(portion.range, Which::Series(&portion.series))?);
+            }
+        }
+        let units = readings
+            .iter()
+            .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
+        let units: Vec<(&Reading, usize)> = units.collect();
+        let workers = context.workers(rows, units.len());
         let parts = parallel::fold(
-            self.context,
+            context,
             workers,
-            reading.units(),
+            units.len(),
             || self.cells(range),
             |cells, unit| {
                 let cells = cells.as_mut().map_err(taken)?;
-                self.inputs
-                    .visit(&reading, unit, self.context, &mut |chunk| {
-                        self.add_chunk(cells, &edges, &chunk)?;
-                        Ok(true)
-                    })
+                let Some((reading, unit)) = units.get(unit) else {
+                    return Ok(());
+                };
+                self.inputs.visit(reading, *unit, context, &mut |chunk| {
+                    self.add_chunk(cells, &edges, &chunk)?;
+                    Ok(true)
+                })
             },
         )?;
         parts.into_iter().collect()
+    }
+
+    /// Parts in which no series has more rows than are held at once; `None` = it is one.
+    fn portions(&self, range: (i64, i64), rows: u64) -> Result<Option<VecDeque<Portion>>, Error> {
+        let rows_max = self.context.memory.slice_rows().max(1);
+        if rows <= rows_max || self.inputs.tables().is_none() {
+            return Ok(None);
+        }
+        self.inputs.portions(self.snapshot, range, rows_max)
     }
 
     /// The rows that are needed of each series: those at its ends, where nothing else is asked for.
@@ -464,10 +505,9 @@ impl<'a> Plan<'a> {
 
     fn add_chunk(&self, cells: &mut Cells, edges: &Edges<'_>, chunk: &Chunk) -> Result<(), Error> {
         let rows = chunk.rows();
-        let mut operands: Vec<Vec<ArrayRef>> = Vec::with_capacity(self.operands.len());
-        for own in &self.operands {
-            let columns = own.iter().map(|of| of.column(&chunk.columns, rows));
-            operands.push(columns.collect::<Result<_, Error>>()?);
+        let mut operands: Vec<ArrayRef> = Vec::with_capacity(self.distinct.len());
+        for of in &self.distinct {
+            operands.push(of.column(&chunk.columns, rows)?);
         }
         let mut runs = Vec::new();
         let mut row = 0;
@@ -495,9 +535,10 @@ impl<'a> Plan<'a> {
             ties: Ties::Each(&chunk.ties),
         };
         let mut grown = 0;
-        for (lane, operands) in cells.lanes.iter_mut().zip(&operands) {
-            let operands: Vec<Operand<'_>> = operands.iter().map(Operand::Array).collect();
-            grown += lane.add(&runs, &operands, &when);
+        for (lane, places) in cells.lanes.iter_mut().zip(&self.places) {
+            let own = places.iter().filter_map(|place| operands.get(*place));
+            let own: Vec<Operand<'_>> = own.map(Operand::Array).collect();
+            grown += lane.add(&runs, &own, &when);
         }
         cells.charge(grown)
     }
@@ -570,6 +611,12 @@ fn total(
         Some(table) => Ok(snapshot.total(&table.schema, &(bound.first_ns..=bound.last_ns))?),
         None => Ok(None),
     }
+}
+
+/// Whether two expressions have the same values. The two zeros are equal, and what is made of them is not.
+fn is_same(one: &Expr, other: &Expr) -> bool {
+    let is_zero = |expr: &Expr| matches!(expr, Expr::Literal(Literal::Value(Value::Float(value))) if *value == 0.0);
+    one == other && !one.has(is_zero)
 }
 
 /// Whether an expression is a column.

@@ -5,6 +5,8 @@
 //!
 //! Slices do not overlap, and each is read whole: so a row of a later slice never comes before one of an earlier slice.
 
+use arrow_array::BooleanArray;
+use arrow_buffer::BooleanBufferBuilder;
 use nilometer_engine::{Narrowing, SeriesId, Snapshot};
 
 use super::parallel;
@@ -12,7 +14,7 @@ use super::project::{Piece, Projection};
 use super::sort::{Ordered, Sorter};
 use crate::context::Context;
 use crate::error::Error;
-use crate::input::{Inputs, Reading, Which};
+use crate::input::{Chunk, Inputs, Reading, Which};
 use crate::query::SeriesQuery;
 
 /// Rows of a series in the first slice, about: those of a block, of which less is hardly faster to read.
@@ -75,6 +77,7 @@ pub(super) fn run(
         let pieces = parallel::each(context, workers, 0..reading.units(), |unit| {
             let mut pieces = Vec::new();
             inputs.visit(&reading, unit, context, &mut |chunk| {
+                let chunk = ends_of(chunk, wanted, shape.order.descending);
                 pieces.push(Piece::of(chunk, (inputs, projection), context)?);
                 Ok(true)
             })?;
@@ -98,6 +101,26 @@ pub(super) fn run(
         length *= GROWTH;
     }
     Ok(Some(sorter.finish()))
+}
+
+/// So many rows at the end of each series: others of it are not among those of its group. Its rows stand together, oldest first.
+fn ends_of(chunk: Chunk, wanted: u64, descending: bool) -> Chunk {
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let keys: Vec<(&u32, &u64)> = chunk.groups.iter().zip(&chunk.ties).collect();
+    let mut kept = BooleanBufferBuilder::new(keys.len());
+    for run in keys.chunk_by(|one, other| one == other) {
+        let own = run.len().min(wanted);
+        let others = run.len() - own;
+        if descending {
+            kept.append_n(others, false);
+            kept.append_n(own, true);
+        } else {
+            kept.append_n(own, true);
+            kept.append_n(others, false);
+        }
+    }
+    let kept = BooleanArray::new(kept.finish(), None);
+    chunk.filtered(&kept)
 }
 
 fn nanoseconds(time: i128) -> i64 {

@@ -97,6 +97,8 @@ pub enum Function {
     Float,
     /// As an integer: of floats the nearest by `Postgres`, towards zero by `Influx`.
     Integer,
+    /// The number, or null where it is NaN: `InfluxQL` shows no row that has only such.
+    NullIfNan,
 }
 
 /// An aggregate. Nulls do not count.

@@ -157,6 +157,7 @@ impl Display for Function {
             Self::Coalesce => "coalesce",
             Self::Float => "float",
             Self::Integer => "integer",
+            Self::NullIfNan => "null_if_nan",
         })
     }
 }

@@ -275,7 +275,7 @@ fn groups(
     }
     let is_linear = shape.fill == Fill::Linear;
     for at in 0..=dice.below(4) {
-        let aggregate = aggregate(dice, fields, is_linear);
+        let aggregate = aggregate(dice, rules, fields, is_linear);
         let name = format!("c{at}");
         shape
             .columns
@@ -308,17 +308,42 @@ fn bucket(dice: &mut Dice) -> Bucket {
     bucket
 }
 
-fn aggregate(dice: &mut Dice, fields: &[&str], numbers_only: bool) -> Aggregate {
+/// A calculation with numbers, which never fails by `InfluxQL`'s rules.
+fn calculated(dice: &mut Dice, numbers: &[&str]) -> Expr {
+    let operators = [
+        Binary::Add,
+        Binary::Subtract,
+        Binary::Multiply,
+        Binary::Divide,
+    ];
+    let operator = dice.one(&operators);
+    let left = Expr::field(dice.one(numbers));
+    let right = match dice.below(4) {
+        0 => Expr::literal(dice.one(&[0.0, 2.5])),
+        1 => Expr::literal(dice.below(3) as i64),
+        _ => Expr::field(dice.one(numbers)),
+    };
+    let of = Expr::binary(operator, left, right);
+    if dice.one_in(2) {
+        return Expr::Call(Function::NullIfNan, vec![of]);
+    }
+    of
+}
+
+fn aggregate(dice: &mut Dice, rules: Rules, fields: &[&str], numbers_only: bool) -> Aggregate {
     let number = |dice: &mut Dice| {
         let numbers: Vec<&str> = fields
             .iter()
             .copied()
             .filter(|it| "fnu".contains(it))
             .collect();
+        if rules == Rules::Influx && dice.one_in(4) {
+            return calculated(dice, &numbers);
+        }
         Expr::field(dice.one(&numbers))
     };
     let any = |dice: &mut Dice| {
-        if numbers_only {
+        if numbers_only || (rules == Rules::Influx && dice.one_in(8)) {
             number(dice)
         } else {
             Expr::field(dice.one(fields))

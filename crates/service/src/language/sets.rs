@@ -4,6 +4,7 @@
 //! Does not: sort or merge series (the language gives them in order), or encode them (a surface does).
 
 use std::fmt;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,9 +21,9 @@ use crate::limits::statements::{Ended, MemoryTaken, Running};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetHead {
     /// Its name, such as that of a measurement; empty = it has none.
-    pub name: String,
-    /// Its tags, in the order in which they are shown.
-    pub tags: Vec<(String, String)>,
+    pub name: Arc<str>,
+    /// Its tags, in the order in which they are shown. Their names are those of all series of an answer.
+    pub tags: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// Rows of one series. Neighbours with the same head are one series, whose rows go on; they have the same columns.
@@ -30,9 +31,27 @@ pub struct SetHead {
 pub struct Set {
     /// Whose rows they are.
     pub head: Arc<SetHead>,
-    /// The rows. Times are timestamps in nanoseconds, in the zone in which they are shown. Columns may share a name, and a
-    /// series may have no rows.
-    pub rows: RecordBatch,
+    /// What has the rows, with those of other series before and behind them: an answer of a thousand series of a row each is one
+    /// batch. Times are timestamps in nanoseconds, in the zone in which they are shown. Columns may share a name.
+    pub batch: Arc<RecordBatch>,
+    /// Which of its rows they are; none if the series has none.
+    pub rows: Range<usize>,
+}
+
+impl Set {
+    /// All rows of a batch.
+    pub fn new(head: SetHead, rows: RecordBatch) -> Self {
+        Self {
+            head: Arc::new(head),
+            rows: 0..rows.num_rows(),
+            batch: Arc::new(rows),
+        }
+    }
+
+    /// Its rows by themselves.
+    pub fn alone(&self) -> RecordBatch {
+        self.batch.slice(self.rows.start, self.rows.len())
+    }
 }
 
 /// Series of an answer, part by part; see [`SetStream`].
@@ -164,11 +183,8 @@ mod tests {
     fn set(name: &str) -> Set {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let rows = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2]))]);
-        let (name, tags) = (name.to_owned(), Vec::new());
-        Set {
-            head: Arc::new(SetHead { name, tags }),
-            rows: rows.unwrap(),
-        }
+        let (name, tags) = (name.into(), Vec::new());
+        Set::new(SetHead { name, tags }, rows.unwrap())
     }
 
     fn started(options: &QueryOptions) -> (Arc<Statements>, MemoryBudget, CancellationToken) {
@@ -186,7 +202,7 @@ mod tests {
         while let Some(set) = sets.next().await {
             names.push(set.unwrap().head.name.clone());
         }
-        assert_eq!(names, ["a", "b"]);
+        assert_eq!(names, ["a".into(), "b".into()]);
         sets.hold(3 << 20).unwrap();
         assert_eq!(statements.list()[0].memory_bytes, 3 << 20);
         let taken_along = sets.hand_over(2 << 20);

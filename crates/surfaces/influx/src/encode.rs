@@ -11,8 +11,11 @@ mod number;
 mod text;
 mod time;
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use axum::http::{HeaderMap, header};
 use nilometer_service::SetHead;
 
@@ -44,9 +47,9 @@ pub(crate) trait Encode: Send + Sync {
     /// Begins the result of a statement.
     fn begin_result(&mut self, statement: usize, messages: &[Message], out: &mut Vec<u8>);
     /// Begins a series.
-    fn begin_series(&mut self, head: &SetHead, columns: &Schema, out: &mut Vec<u8>);
-    /// Appends rows of the series.
-    fn rows(&mut self, rows: &RecordBatch, out: &mut Vec<u8>);
+    fn begin_series(&mut self, head: &SetHead, columns: &SchemaRef, out: &mut Vec<u8>);
+    /// Appends rows of the series, which are some of a batch.
+    fn rows(&mut self, batch: &Arc<RecordBatch>, rows: Range<usize>, out: &mut Vec<u8>);
     /// Ends the series; `is_partial` = its rows go on in the next document.
     fn end_series(&mut self, is_partial: bool, out: &mut Vec<u8>);
     /// What was written since the result began is not there any more.

@@ -14,12 +14,13 @@ use crate::select::functions::forecast::holt_winters;
 use crate::select::functions::reduce::{reduce, top};
 use crate::select::functions::transform::{Around, integral, transform};
 use crate::select::functions::{is_technical, is_transform, technical};
-use crate::select::planned::plan::{Input, Plan, Table};
+use crate::select::planned::plan::{Input, Plan};
 use crate::select::planned::types::kind_of;
 use crate::select::run::Run;
 use crate::select::steps::fill::Filling;
 use crate::select::steps::frame::{Frame, wanted};
-use crate::select::steps::stored::{Leaf, field_of, is_stored};
+use crate::select::steps::inside::Inside;
+use crate::select::steps::stored::{Leaf, Source, field_of};
 use crate::select::steps::symbols::Symbols;
 use crate::select::values::points::{Point, Points};
 use crate::select::values::rows::{Rows, Sets};
@@ -87,7 +88,7 @@ fn innermost(call: &Call) -> Option<&Reference> {
 
 type Range = (i64, i64);
 
-impl Calls<'_> {
+impl<'a> Calls<'a> {
     fn range(&self) -> Range {
         (self.frame.first_ns, self.frame.last_ns)
     }
@@ -135,18 +136,25 @@ impl Calls<'_> {
         }
     }
 
-    /// Asks the engine for what it knows: one question for all calls of one range.
-    fn ask(&mut self, symbols: &Symbols, sets: &mut Sets) -> Result<(), Error> {
-        let tables: Option<Vec<_>> = self
-            .plan
-            .inputs
-            .iter()
+    /// Where calls get their values from, as far as the engine can be asked: measurements, or a query inside that only calculates.
+    fn sources(&self) -> Option<Vec<Source<'a>>> {
+        if let Some(inside) = Inside::of(self.plan, self.frame, self.run.now_ns) {
+            return Some(vec![Source::Inside(inside)]);
+        }
+        let inputs = self.plan.inputs.iter();
+        inputs
             .map(|input| match input {
-                Input::Table(table) => Some(table),
+                Input::Table(table) => Some(Source::Table(table)),
                 Input::Nested(_) => None,
             })
-            .collect();
-        let Some(tables) = tables else { return Ok(()) };
+            .collect()
+    }
+
+    /// Asks the engine for what it knows: one question for all calls of one range.
+    fn ask(&mut self, symbols: &Symbols, sets: &mut Sets) -> Result<(), Error> {
+        let Some(sources) = self.sources() else {
+            return Ok(());
+        };
         let mut leaves = Vec::new();
         for (_, call) in &symbols.calls {
             self.leaves(call, self.range(), &mut leaves);
@@ -156,9 +164,9 @@ impl Calls<'_> {
             let Some(leaf) = calls.leaf(call) else {
                 return false;
             };
-            tables
+            sources
                 .iter()
-                .all(|table| !table.has_field(&leaf.field.name) || is_stored(leaf, table, window))
+                .all(|source| !source.has(leaf.field) || source.answers(leaf, window))
         };
         leaves.retain(|(call, _)| known(self, call));
         // Of one call in one group no more buckets are shown than LIMIT says, and filled ones are in between.
@@ -169,7 +177,7 @@ impl Calls<'_> {
                 .iter()
                 .all(|(_, call)| !is_transform(&call.name))
             && window.is_some()
-            && tables.len() == 1
+            && matches!(sources.as_slice(), [Source::Table(_)])
             && self.frame.group.is_empty()
             && self.frame.series == (0, 0);
         let first = is_first.then(|| self.plan.limit.saturating_add(self.plan.offset));
@@ -189,7 +197,7 @@ impl Calls<'_> {
                 seen.push(text);
                 is_new
             });
-            let Some(found) = self.asked(&tables, &own, (range, first), sets)? else {
+            let Some(found) = self.asked(&sources, &own, (range, first), sets)? else {
                 // The condition has to be looked at row by row.
                 return Ok(());
             };
@@ -204,16 +212,16 @@ impl Calls<'_> {
     /// The points of several calls of one range, of all measurements; `None` = the engine cannot be asked.
     fn asked(
         &self,
-        tables: &[&Table],
+        sources: &[Source<'_>],
         calls: &[&Call],
         (range, first): (Range, Option<u64>),
         sets: &mut Sets,
     ) -> Result<Option<Vec<Points>>, Error> {
         let mut found = vec![Points::default(); calls.len()];
-        for table in tables {
+        for source in sources {
             let leaves = calls.iter().enumerate().filter_map(|(place, call)| {
                 let leaf = self.leaf(call)?;
-                table.has_field(&leaf.field.name).then_some((place, leaf))
+                source.has(leaf.field).then_some((place, leaf))
             });
             let (places, asked): (Vec<usize>, Vec<Leaf<'_>>) = leaves.unzip();
             if asked.is_empty() {
@@ -223,7 +231,7 @@ impl Calls<'_> {
             (wanted.first_ns, wanted.last_ns) = range;
             let mut ask = |first| {
                 let buckets = (self.frame.window, first);
-                self.run.stored(table, &asked, wanted, buckets, sets)
+                self.run.stored(*source, &asked, wanted, buckets, sets)
             };
             let mut points = ask(first)?;
             let found_few = points.iter().flatten().any(|points| {
@@ -237,7 +245,7 @@ impl Calls<'_> {
             let Some(points) = points else {
                 return Ok(None);
             };
-            let chosen = self.run.chosen(self.plan, self.frame, table)?;
+            let chosen = self.run.chosen(self.plan, self.frame, source.table())?;
             for (place, mut points) in places.iter().zip(points) {
                 if let Some(chosen) = &chosen {
                     points

@@ -99,13 +99,9 @@ impl Iterator for Ready {
             .unwrap_or(longest);
         self.next = end;
         let key = self.rows.sets.key(set);
-        let tags = key
-            .tags
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()));
         let head = SetHead {
-            name: key.name.to_string(),
-            tags: tags.collect(),
+            name: Arc::clone(&key.name),
+            tags: key.tags.clone(),
         };
         let times = self.rows.times.get(first..end).unwrap_or_default().to_vec();
         let times = TimestampNanosecondArray::from(times)
@@ -116,10 +112,7 @@ impl Iterator for Ready {
         }
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), arrays)
             .expect("the arrays are of the types that the schema was made of");
-        Some(Set {
-            head: Arc::new(head),
-            rows,
-        })
+        Some(Set::new(head, rows))
     }
 }
 

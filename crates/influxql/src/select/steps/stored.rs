@@ -1,6 +1,7 @@
 //! Aggregates that the series' engine calculates.
 //!
-//! Does: ask for all aggregates of one range at once, by group and bucket. Does not: fill, or transform (`calls`).
+//! Does: ask for all aggregates of one range at once, by group and bucket, of a measurement or of a query inside that only
+//! calculates. Does not: fill, or transform (`calls`).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -14,6 +15,7 @@ use crate::select::error::Error;
 use crate::select::planned::plan::Table;
 use crate::select::planned::types::kind_of_cast;
 use crate::select::run::Run;
+use crate::select::steps::inside::Inside;
 use crate::select::steps::read::{Wanted, add_groups, add_values, column_name, stored};
 use crate::select::values::points::{Point, Points};
 use crate::select::values::rows::{Rows, Sets};
@@ -52,7 +54,7 @@ impl Leaf<'_> {
         }
     }
 
-    fn columns(&self, of: &series::Expr, table: &Table, out: &mut Vec<series::Expr>) {
+    fn columns(&self, of: &series::Expr, source: Source<'_>, out: &mut Vec<series::Expr>) {
         let aggregate = |aggregate| series::Expr::aggregate(aggregate);
         let plain = of.clone();
         out.push(aggregate(match self.call.name.as_str() {
@@ -86,13 +88,65 @@ impl Leaf<'_> {
         }
         for name in self.aux {
             let nothing = || series::Expr::literal(series::Value::Null);
-            out.push(select(stored(name, table).unwrap_or_else(nothing)));
+            out.push(select(source.column(name).unwrap_or_else(nothing)));
+        }
+    }
+}
+
+/// Where the values of aggregates are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    Table(&'a Table),
+    /// In a query inside that only calculates.
+    Inside(Inside<'a>),
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn table(self) -> &'a Table {
+        match self {
+            Self::Table(table) => table,
+            Self::Inside(inside) => inside.table,
+        }
+    }
+
+    fn column(self, name: &Reference) -> Option<series::Expr> {
+        match self {
+            Self::Table(table) => stored(name, table),
+            Self::Inside(inside) => inside.column(name).map(|(expr, _)| expr),
+        }
+    }
+
+    /// Whether it has such a field. A query inside has all that are asked of it.
+    pub(crate) fn has(self, field: &Reference) -> bool {
+        match self {
+            Self::Table(table) => table.has_field(&field.name),
+            Self::Inside(_) => true,
+        }
+    }
+
+    /// Whether the engine can answer all of this.
+    pub(crate) fn answers(self, leaf: Leaf<'_>, window: Option<Window>) -> bool {
+        match self {
+            Self::Table(table) => is_stored(leaf, table, window),
+            Self::Inside(inside) => {
+                let zoned = window.is_some_and(|window| window.zone.is_some());
+                let chooses = leaf.own_time || !leaf.aux.is_empty();
+                let kind = inside.column(leaf.field).map(|(_, kind)| kind);
+                !zoned
+                    && !chooses
+                    && match leaf.call.name.as_str() {
+                        "count" | "sum" | "mean" | "spread" | "stddev" => kind.is_some(),
+                        // Of the two zeros InfluxDB takes the one that comes first.
+                        "min" | "max" => kind == Some(Kind::Integer),
+                        _ => false,
+                    }
+            }
         }
     }
 }
 
 /// Whether the engine can answer all of this.
-pub(crate) fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -> bool {
+fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -> bool {
     let kind = kind_of_cast(leaf.field.cast);
     let own = table
         .schemas
@@ -109,12 +163,17 @@ impl Run<'_> {
     /// condition can be asked for.
     pub(crate) fn stored(
         &self,
-        table: &Table,
+        source: Source<'_>,
         leaves: &[Leaf<'_>],
         wanted: Wanted<'_>,
         (window, first): (Option<Window>, Option<u64>),
         sets: &mut Sets,
     ) -> Result<Option<Vec<Points>>, Error> {
+        let table = source.table();
+        let wanted = match source {
+            Source::Table(_) => wanted,
+            Source::Inside(inside) => inside.narrowed(wanted),
+        };
         let (mut shape, rest) = wanted.shape(table);
         if let Some(buckets) = first {
             shape.order.by = OrderBy::Time;
@@ -139,8 +198,8 @@ impl Run<'_> {
         let mut starts = Vec::with_capacity(leaves.len());
         for leaf in leaves {
             starts.push(columns.len());
-            if let Some(of) = stored(leaf.field, table) {
-                leaf.columns(&of, table, &mut columns);
+            if let Some(of) = source.column(leaf.field) {
+                leaf.columns(&of, source, &mut columns);
             }
         }
         shape.columns = columns

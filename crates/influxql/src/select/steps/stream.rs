@@ -5,7 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, TimestampNanosecondType};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray,
+};
 use arrow_schema::{Field, Schema};
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
@@ -18,8 +22,7 @@ use crate::select::planned::pushed::is_tag;
 use crate::select::planned::types::kind_of_cast;
 use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::output::time_type;
-use crate::select::steps::read::{add_groups, column_name, stored};
-use crate::select::values::rows::Rows;
+use crate::select::steps::read::{column_name, stored};
 
 /// An answer that is read as it is asked for.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ const FEW_ROWS: u64 = 64;
 struct Part {
     table: Table,
     query: SeriesQuery,
-    group: Vec<String>,
+    group: Vec<Arc<str>>,
     schema: Arc<Schema>,
     /// The column of the query for each of the answer; `None` = nothing is there.
     places: Vec<Option<usize>>,
@@ -258,7 +261,7 @@ fn part(
     Ok(Some(Some(Part {
         table: table.clone(),
         query,
-        group: frame.group.clone(),
+        group: frame.group.iter().map(|tag| tag.as_str().into()).collect(),
         schema: Arc::new(schema),
         places,
         fields,
@@ -287,29 +290,36 @@ impl Part {
             };
             kept
         };
-        let mut rows = Rows::of(0);
-        add_groups(&mut rows, &self.table, &self.group, &batch);
-        let shown = self.renamed(&batch);
-        let mut first = 0;
-        for run in rows.set.chunk_by(|one, two| one == two) {
-            let own = shown.slice(first, run.len());
-            first += run.len();
-            let Some(number) = run.first() else { continue };
-            let key = rows.sets.key(*number);
-            let tags = key
-                .tags
-                .iter()
-                .map(|(name, value)| (name.to_string(), value.to_string()));
+        let groups = self.groups(&batch);
+        let shown = Arc::new(self.renamed(&batch));
+        let mut rest = 0..batch.num_rows();
+        while let Some(first) = rest.next() {
+            let is_same = |row: &usize| groups.iter().all(|group| group.is_as_before(*row));
+            let end = rest.clone().find(|row| !is_same(row)).unwrap_or(rest.end);
+            rest.start = end;
+            let tags = self.group.iter().zip(&groups);
+            let tags = tags.map(|(name, group)| (Arc::clone(name), group.text(first).into()));
             let head = SetHead {
-                name: key.name.to_string(),
+                name: Arc::clone(&self.table.name),
                 tags: tags.collect(),
             };
             out.push_back(Set {
                 head: Arc::new(head),
-                rows: own,
+                batch: Arc::clone(&shown),
+                rows: first..end,
             });
         }
         batch.num_rows() == all
+    }
+
+    /// The tags of a batch's groups, which come after the time.
+    fn groups<'b>(&self, batch: &'b RecordBatch) -> Vec<GroupTag<'b>> {
+        let columns = batch.columns().iter().skip(1).take(self.group.len());
+        let tags = columns.map(|column| {
+            let words = column.as_dictionary_opt::<Int32Type>()?;
+            Some((words.keys(), words.values().as_string_opt::<i32>()?))
+        });
+        tags.map(GroupTag).collect()
     }
 
     /// The time and the columns of the answer.
@@ -317,9 +327,7 @@ impl Part {
         let mut fields = Vec::with_capacity(self.places.len() + 1);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.places.len() + 1);
         let time = self.schema.field(0).clone();
-        let times = arrow_array::cast::AsArray::as_primitive::<
-            arrow_array::types::TimestampNanosecondType,
-        >(batch.column(0));
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
         arrays.push(Arc::new(
             times.clone().with_data_type(time.data_type().clone()),
         ));
@@ -335,5 +343,29 @@ impl Part {
         }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .expect("the fields were made of the arrays, which have the same rows")
+    }
+}
+
+/// A tag of groups: which of its words a row has, and the words; `None` = it is absent everywhere.
+struct GroupTag<'a>(Option<(&'a Int32Array, &'a StringArray)>);
+
+impl GroupTag<'_> {
+    /// Whether a row has what the one before has.
+    fn is_as_before(&self, row: usize) -> bool {
+        let Some((keys, _)) = self.0 else {
+            return true;
+        };
+        let key = |row: usize| keys.is_valid(row).then(|| keys.value(row));
+        row.checked_sub(1)
+            .is_some_and(|before| key(before) == key(row))
+    }
+
+    /// Absent is empty.
+    fn text(&self, row: usize) -> &str {
+        let text = self.0.and_then(|(keys, words)| {
+            let key = keys.is_valid(row).then(|| keys.value(row))?;
+            Some(words.value(usize::try_from(key).ok()?))
+        });
+        text.unwrap_or_default()
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use nilometer_engine::{StoredField, StoredTotals};
 
-use super::operand::{Operand, Valid};
+use super::operand::{Operand, Valid, WORD_ROWS};
 use crate::evaluate::{Name, Slots};
 use crate::query::{Binary, Expr, Unary};
 use crate::value::{Literal, Rules, Type, Value};
@@ -66,21 +66,30 @@ impl Condition {
                 }
                 With::Int(operator, with) => operand
                     .ints()
-                    .map(|values| compare(values, range, out, of_order(operator, with)))
+                    .map(|values| compare_with(values, range, out, (operator, with)))
                     .is_some(),
                 With::Unsigned(operator, with) => operand
                     .unsigneds()
-                    .map(|values| compare(values, range, out, of_order(operator, with)))
+                    .map(|values| compare_with(values, range, out, (operator, with)))
                     .is_some(),
                 With::Float(operator, with) => operand
                     .floats()
-                    .map(|values| compare(values, range, out, of_floats(operator, with, is_sql)))
+                    .map(|values| match (is_sql, operator) {
+                        // To `PostgreSQL` NaN is above all of them, to IEEE it is neither.
+                        (true, Binary::Greater) => {
+                            compare(values, range, out, |value| value > with || value.is_nan());
+                        }
+                        (true, Binary::GreaterOrEqual) => {
+                            compare(values, range, out, |value| value >= with || value.is_nan());
+                        }
+                        _ => compare_with(values, range, out, (operator, with)),
+                    })
                     .is_some(),
                 With::IntAsFloat(operator, with) => operand
                     .ints()
                     .map(|values| {
-                        let holds = of_floats(operator, with, is_sql);
-                        compare(values, range, out, move |value: i64| holds(value as f64));
+                        let as_float = |value: i64| value as f64;
+                        compare_as(values, range, out, (operator, with), as_float);
                     })
                     .is_some(),
             };
@@ -189,22 +198,31 @@ fn with(operator: Binary, value: &Value, kind: Type) -> Option<With> {
     })
 }
 
-fn of_order<T: PartialOrd + Copy>(operator: Binary, with: T) -> impl Fn(T) -> bool {
-    move |value| match operator {
-        Binary::Equal => value == with,
-        Binary::NotEqual => value != with,
-        Binary::Less => value < with,
-        Binary::LessOrEqual => value <= with,
-        Binary::Greater => value > with,
-        _ => value >= with,
-    }
+fn compare_with<T: PartialOrd + Copy>(
+    values: (&[T], Option<Valid<'_>>),
+    range: Range<usize>,
+    out: &mut [bool],
+    (operator, with): (Binary, T),
+) {
+    compare_as(values, range, out, (operator, with), |value| value);
 }
 
-/// With a number. To `PostgreSQL` NaN is above all of them, to IEEE it is neither.
-fn of_floats(operator: Binary, with: f64, nan_is_above: bool) -> impl Fn(f64) -> bool {
-    let is_above = nan_is_above && matches!(operator, Binary::Greater | Binary::GreaterOrEqual);
-    let holds = of_order(operator, with);
-    move |value| holds(value) | (is_above & value.is_nan())
+/// The operator is chosen once and not for every value.
+fn compare_as<T: Copy, N: PartialOrd + Copy>(
+    values: (&[T], Option<Valid<'_>>),
+    range: Range<usize>,
+    out: &mut [bool],
+    (operator, with): (Binary, N),
+    number: impl Fn(T) -> N,
+) {
+    match operator {
+        Binary::Equal => compare(values, range, out, |value| number(value) == with),
+        Binary::NotEqual => compare(values, range, out, |value| number(value) != with),
+        Binary::Less => compare(values, range, out, |value| number(value) < with),
+        Binary::LessOrEqual => compare(values, range, out, |value| number(value) <= with),
+        Binary::Greater => compare(values, range, out, |value| number(value) > with),
+        _ => compare(values, range, out, |value| number(value) >= with),
+    }
 }
 
 fn compare<T: Copy>(
@@ -218,8 +236,17 @@ fn compare<T: Copy>(
         *out &= holds(*value);
     }
     if let Some(valid) = valid {
-        for (row, out) in range.zip(out) {
-            *out &= valid.is(row);
+        let mut row = range.start;
+        for out in out.chunks_mut(WORD_ROWS) {
+            let word = valid.word(row, out.len());
+            row += out.len();
+            // Gaps are rare.
+            if word.count_ones() as usize == out.len() {
+                continue;
+            }
+            for (at, out) in out.iter_mut().enumerate() {
+                *out &= word >> at & 1 == 1;
+            }
         }
     }
 }

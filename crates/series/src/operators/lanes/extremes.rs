@@ -4,7 +4,7 @@
 
 use nilometer_engine::float_order;
 
-use super::operand::Valid;
+use super::operand::{Valid, WORD_ROWS};
 use super::run::{Run, resize};
 
 /// A type with a total order.
@@ -113,9 +113,21 @@ impl<T: Ordered> Extreme<T> {
                     }
                 }
                 Some(valid) => {
-                    for (row, value) in run.rows().zip(own) {
-                        if valid.is(row) {
-                            self.offer(run.cell, *value);
+                    let mut row = run.rows().start;
+                    for part in own.chunks(WORD_ROWS) {
+                        let mut bits = valid.word(row, part.len());
+                        row += part.len();
+                        if bits.count_ones() as usize == part.len() {
+                            if let Some(value) = T::extreme(part, self.is_max) {
+                                self.offer(run.cell, value);
+                            }
+                            continue;
+                        }
+                        while bits != 0 {
+                            if let Some(value) = part.get(bits.trailing_zeros() as usize) {
+                                self.offer(run.cell, *value);
+                            }
+                            bits &= bits - 1;
                         }
                     }
                 }

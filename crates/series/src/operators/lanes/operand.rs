@@ -28,27 +28,73 @@ pub(crate) enum Operand<'a> {
 /// Values, and which of them count; `None` = all.
 type Typed<'a, T> = (&'a [T], Option<Valid<'a>>);
 
-/// Which values count.
+/// Which values count: a bit for each, the first one lowest.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Valid<'a> {
-    Bits(&'a [u8]),
-    Nulls(&'a arrow_buffer::NullBuffer),
+pub(super) struct Valid<'a> {
+    bytes: &'a [u8],
+    /// Bits before that of the first row.
+    offset: usize,
 }
 
-impl Valid<'_> {
-    pub(super) fn is(&self, row: usize) -> bool {
-        match self {
-            Self::Bits(bits) => bits
-                .get(row / 8)
-                .is_some_and(|byte| byte >> (row % 8) & 1 == 1),
-            Self::Nulls(nulls) => nulls.is_valid(row),
+/// Rows whose bits are looked at together.
+pub(super) const WORD_ROWS: usize = 64;
+
+impl<'a> Valid<'a> {
+    fn of_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes, offset: 0 }
+    }
+
+    fn of_array(array: &'a ArrayRef) -> Option<Self> {
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0)?;
+        let bits = nulls.inner();
+        Some(Self {
+            bytes: bits.values(),
+            offset: bits.offset(),
+        })
+    }
+
+    #[cfg(test)]
+    fn is(&self, row: usize) -> bool {
+        let at = self.offset + row;
+        self.bytes
+            .get(at / 8)
+            .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+    }
+
+    /// The bits of up to [`WORD_ROWS`] rows.
+    pub(super) fn word(&self, row: usize, rows: usize) -> u64 {
+        let at = self.offset + row;
+        let bytes = self.bytes.get(at / 8..).unwrap_or_default();
+        let shift = at % 8;
+        let mut low = [0; 8];
+        let known = bytes.len().min(8);
+        if let (Some(to), Some(from)) = (low.get_mut(..known), bytes.get(..known)) {
+            to.copy_from_slice(from);
         }
+        let mut word = u64::from_le_bytes(low) >> shift;
+        if let Some(next) = bytes.get(8).filter(|_| shift > 0) {
+            word |= u64::from(*next) << (WORD_ROWS - shift);
+        }
+        if rows < WORD_ROWS {
+            word &= (1 << rows) - 1;
+        }
+        word
+    }
+
+    /// How many of some rows have a value.
+    fn count(&self, rows: Range<usize>) -> u64 {
+        let (mut row, mut count) = (rows.start, 0);
+        while row < rows.end {
+            let length = (rows.end - row).min(WORD_ROWS);
+            count += u64::from(self.word(row, length).count_ones());
+            row += length;
+        }
+        count
     }
 }
 
 fn valid(array: &ArrayRef) -> Option<Valid<'_>> {
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-    nulls.map(Valid::Nulls)
+    Valid::of_array(array)
 }
 
 impl<'a> Operand<'a> {
@@ -58,7 +104,7 @@ impl<'a> Operand<'a> {
             Self::Column(ColumnRef {
                 values: ValuesRef::I64(values),
                 validity,
-            }) => Some((values, validity.map(Valid::Bits))),
+            }) => Some((values, validity.map(Valid::of_bytes))),
             Self::Time(times) => Some((times, None)),
             Self::Array(array) => {
                 if let Some(values) = array.as_primitive_opt::<Int64Type>() {
@@ -76,7 +122,7 @@ impl<'a> Operand<'a> {
             Self::Column(ColumnRef {
                 values: ValuesRef::U64(values),
                 validity,
-            }) => Some((values, validity.map(Valid::Bits))),
+            }) => Some((values, validity.map(Valid::of_bytes))),
             Self::Array(array) => {
                 let values = array.as_primitive_opt::<UInt64Type>()?;
                 Some((values.values(), valid(array)))
@@ -90,7 +136,7 @@ impl<'a> Operand<'a> {
             Self::Column(ColumnRef {
                 values: ValuesRef::F64(values),
                 validity,
-            }) => Some((values, validity.map(Valid::Bits))),
+            }) => Some((values, validity.map(Valid::of_bytes))),
             Self::Array(array) => {
                 let values = array.as_primitive_opt::<Float64Type>()?;
                 Some((values.values(), valid(array)))
@@ -110,16 +156,16 @@ impl<'a> Operand<'a> {
 
     /// How many of the rows have a value.
     pub(super) fn present(&self, rows: Range<usize>) -> u64 {
-        let has_all = match self {
+        let valid = match self {
             Self::Null => return 0,
-            Self::Time(_) => true,
-            Self::Column(column) => column.validity.is_none(),
-            Self::Array(array) => array.null_count() == 0,
+            Self::Time(_) => None,
+            Self::Column(column) => column.validity.map(Valid::of_bytes),
+            Self::Array(array) => valid(array),
         };
-        if has_all {
-            return rows.len() as u64;
+        match valid {
+            None => rows.len() as u64,
+            Some(valid) => valid.count(rows),
         }
-        rows.filter(|row| self.is_present(*row)).count() as u64
     }
 
     /// A value as bits: integers and floats as their 64 bits, booleans as 0 or 1; `None` = null, or of another type.
@@ -174,4 +220,30 @@ impl<'a> Operand<'a> {
 
 fn slice<'a>(offsets: &[u32], bytes: &'a [u8], row: usize) -> Option<&'a [u8]> {
     bytes.get(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_of_rows_are_found_wherever_they_begin_and_end() {
+        let bytes: Vec<u8> = (0..40_u8).map(|at| at.wrapping_mul(113) ^ 0x5a).collect();
+        for offset in 0..9 {
+            let valid = Valid {
+                bytes: &bytes,
+                offset,
+            };
+            for row in 0..130 {
+                for rows in 0..=WORD_ROWS {
+                    let word = valid.word(row, rows);
+                    let bits = (0..rows).filter(|at| valid.is(row + at));
+                    let expected = bits.fold(0_u64, |word, at| word | 1 << at);
+                    assert_eq!(word, expected, "{offset} {row} {rows}");
+                }
+                let all = (row..190).filter(|row| valid.is(*row)).count();
+                assert_eq!(valid.count(row..190), all as u64);
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 
 use nilometer_engine::StoredSums;
 
-use super::operand::Valid;
+use super::operand::{Valid, WORD_ROWS};
 use super::run::{Run, resize};
 
 /// Sums by cell.
@@ -45,11 +45,21 @@ impl<T: Copy + Default + AddAssign> Sums<T> {
                 self.more(run.cell, own.len() as u64, sum(own));
                 continue;
             };
-            let (mut count, mut total) = (0, T::default());
-            for (row, value) in run.rows().zip(own) {
-                if valid.is(row) {
-                    count += 1;
-                    total += one(value);
+            let (mut count, mut total, mut row) = (0, T::default(), run.rows().start);
+            for part in own.chunks(WORD_ROWS) {
+                let mut bits = valid.word(row, part.len());
+                row += part.len();
+                count += u64::from(bits.count_ones());
+                // Gaps are rare: most parts have all of their values.
+                if bits.count_ones() as usize == part.len() {
+                    total += sum(part);
+                    continue;
+                }
+                while bits != 0 {
+                    if let Some(value) = part.get(bits.trailing_zeros() as usize) {
+                        total += one(value);
+                    }
+                    bits &= bits - 1;
                 }
             }
             self.more(run.cell, count, total);

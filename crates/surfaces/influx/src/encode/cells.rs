@@ -1,6 +1,8 @@
 //! Columns of rows, cell by cell.
 //!
-//! Does: look a column's type up once, so that a cell costs one branch. Does not: copy values.
+//! Does: look a column's type up once a batch, so that a cell costs one branch. Does not: copy values.
+
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::timezone::Tz;
@@ -24,58 +26,84 @@ pub(super) enum Cell<'a> {
     Text(&'a str),
 }
 
+/// The columns of the batch that rows were taken from last: series of few rows share one.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    batch: Option<Arc<RecordBatch>>,
+    cells: Vec<Cells>,
+}
+
+impl Known {
+    /// All columns of a batch.
+    pub(super) fn of(&mut self, batch: &Arc<RecordBatch>) -> &[Cells] {
+        let is_same = |known: &Arc<RecordBatch>| Arc::ptr_eq(known, batch);
+        if !self.batch.as_ref().is_some_and(is_same) {
+            self.batch = Some(Arc::clone(batch));
+            self.cells = Cells::of(batch);
+        }
+        &self.cells
+    }
+}
+
 /// A column that can be asked for its cells.
-pub(super) struct Cells<'a> {
-    column: &'a dyn Array,
+#[derive(Debug)]
+pub(super) struct Cells {
+    column: ArrayRef,
     has_nulls: bool,
-    values: Values<'a>,
+    values: Values,
 }
 
-enum Values<'a> {
+#[derive(Debug)]
+enum Values {
     None,
-    Time(&'a TimestampNanosecondArray, Option<Tz>),
-    Int(&'a Int64Array),
-    Unsigned(&'a UInt64Array),
-    Float(&'a Float64Array),
-    Bool(&'a BooleanArray),
-    Text(&'a StringArray),
-    Words(&'a DictionaryArray<Int32Type>, &'a StringArray),
+    Time(TimestampNanosecondArray, Option<Tz>),
+    Int(Int64Array),
+    Unsigned(UInt64Array),
+    Float(Float64Array),
+    Bool(BooleanArray),
+    Text(StringArray),
+    Words(DictionaryArray<Int32Type>, StringArray),
 }
 
-impl<'a> Cells<'a> {
-    /// All columns of some rows.
-    pub(super) fn of(rows: &'a RecordBatch) -> Vec<Self> {
-        rows.columns().iter().map(Self::of_column).collect()
+impl Cells {
+    /// All columns of a batch.
+    pub(super) fn of(batch: &RecordBatch) -> Vec<Self> {
+        batch.columns().iter().map(Self::of_column).collect()
     }
 
-    fn of_column(column: &'a ArrayRef) -> Self {
+    fn of_column(column: &ArrayRef) -> Self {
         let values = match column.data_type() {
             DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
                 let zone = zone.as_deref().filter(|zone| !is_utc(zone));
                 let zone = zone.and_then(|zone| zone.parse().ok());
-                Values::Time(column.as_primitive::<TimestampNanosecondType>(), zone)
+                Values::Time(
+                    column.as_primitive::<TimestampNanosecondType>().clone(),
+                    zone,
+                )
             }
-            DataType::Int64 => Values::Int(column.as_primitive::<Int64Type>()),
-            DataType::UInt64 => Values::Unsigned(column.as_primitive::<UInt64Type>()),
-            DataType::Float64 => Values::Float(column.as_primitive::<Float64Type>()),
-            DataType::Boolean => Values::Bool(column.as_boolean()),
-            DataType::Utf8 => Values::Text(column.as_string::<i32>()),
+            DataType::Int64 => Values::Int(column.as_primitive::<Int64Type>().clone()),
+            DataType::UInt64 => Values::Unsigned(column.as_primitive::<UInt64Type>().clone()),
+            DataType::Float64 => Values::Float(column.as_primitive::<Float64Type>().clone()),
+            DataType::Boolean => Values::Bool(column.as_boolean().clone()),
+            DataType::Utf8 => Values::Text(column.as_string::<i32>().clone()),
             DataType::Dictionary(_, _) => column
                 .as_dictionary_opt::<Int32Type>()
                 .and_then(|words| Some((words, words.values().as_string_opt::<i32>()?)))
-                .map_or(Values::None, |(words, texts)| Values::Words(words, texts)),
+                .map_or(Values::None, |(words, texts)| {
+                    Values::Words(words.clone(), texts.clone())
+                }),
             _ => Values::None,
         };
         Self {
-            column,
+            column: Arc::clone(column),
             has_nulls: column.null_count() > 0,
             values,
         }
     }
 
     /// The words of the column, if there are no more of them than rows.
-    pub(super) fn few_words(&self) -> Option<&'a StringArray> {
-        match self.values {
+    pub(super) fn few_words(&self) -> Option<&StringArray> {
+        match &self.values {
             Values::Words(words, texts) if texts.len() <= words.len() => Some(texts),
             _ => None,
         }
@@ -113,7 +141,7 @@ impl<'a> Cells<'a> {
     }
 
     /// The value in a row.
-    pub(super) fn cell(&self, row: usize) -> Cell<'a> {
+    pub(super) fn cell(&self, row: usize) -> Cell<'_> {
         if self.has_nulls && self.column.is_null(row) {
             return Cell::Null;
         }

@@ -1,10 +1,13 @@
 //! CSV: a header of `name,tags` and the columns, then a line a row; an empty line where the header changes.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use nilometer_service::SetHead;
 
-use super::cells::{Cell, Cells};
+use super::cells::{Cell, Known};
 use super::number::{push_int, push_plain_float, push_unsigned};
 use super::time::{Times, push_epoch};
 use super::{Encode, Message, ResultEnd};
@@ -31,6 +34,7 @@ pub(crate) struct Csv {
     is_new_result: bool,
     /// How every line of the series begins.
     start: Vec<u8>,
+    known: Known,
 }
 
 impl Csv {
@@ -43,6 +47,7 @@ impl Csv {
             statement: None,
             is_new_result: true,
             start: Vec::new(),
+            known: Known::default(),
         }
     }
 
@@ -82,7 +87,7 @@ impl Encode for Csv {
         self.result_began = self.has_written;
     }
 
-    fn begin_series(&mut self, head: &SetHead, columns: &Schema, out: &mut Vec<u8>) {
+    fn begin_series(&mut self, head: &SetHead, columns: &SchemaRef, out: &mut Vec<u8>) {
         let names = columns.fields().iter().map(|column| column.name());
         if self.is_new_result || !names.clone().eq(&self.columns) {
             self.part(out);
@@ -101,15 +106,20 @@ impl Encode for Csv {
         push_text(&tags(head), &mut self.start);
     }
 
-    fn rows(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) {
-        let cells = Cells::of(rows);
-        for row in 0..rows.num_rows() {
+    fn rows(&mut self, batch: &Arc<RecordBatch>, rows: Range<usize>, out: &mut Vec<u8>) {
+        let mut known = std::mem::take(&mut self.known);
+        let cells = known.of(batch);
+        let is_done = rows.end == batch.num_rows();
+        for row in rows {
             out.extend_from_slice(&self.start);
-            for cells in &cells {
+            for cells in cells {
                 out.push(b',');
                 self.cell(cells.cell(row), out);
             }
             out.push(b'\n');
+        }
+        if !is_done {
+            self.known = known;
         }
     }
 

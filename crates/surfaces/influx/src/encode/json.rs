@@ -1,9 +1,10 @@
 //! JSON: `{"results":[{"statement_id":0,"series":[{"name","tags","columns","values"}]}]}`, empty members left out.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch, StringArray};
-use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use nilometer_service::SetHead;
 
 use super::cells::{Cell, Cells};
@@ -98,6 +99,40 @@ pub(crate) struct Json {
     has_rows: bool,
     /// Depth, and whether it was the first, where the result began.
     result_began: (usize, bool),
+    /// The batch that rows were taken from last, if others are to be taken from it: series of few rows share one.
+    known: Option<Known>,
+    /// The columns of the last series as they were written, which are those of most others.
+    columns: Option<(SchemaRef, Vec<u8>)>,
+}
+
+/// A batch that rows are written of.
+#[derive(Debug)]
+struct Known {
+    batch: Arc<RecordBatch>,
+    columns: Vec<Column>,
+    /// `None` = it was not looked for any.
+    repeated: Option<Vec<Repeated>>,
+}
+
+#[derive(Debug)]
+struct Column {
+    cells: Cells,
+    /// If there are few.
+    words: Option<Words>,
+}
+
+impl Known {
+    fn of(batch: &Arc<RecordBatch>) -> Self {
+        let columns = Cells::of(batch).into_iter().map(|cells| Column {
+            words: cells.few_words().map(Words::of),
+            cells,
+        });
+        Self {
+            batch: Arc::clone(batch),
+            columns: columns.collect(),
+            repeated: None,
+        }
+    }
 }
 
 impl Json {
@@ -110,6 +145,8 @@ impl Json {
             is_in_series: false,
             has_rows: false,
             result_began: (0, true),
+            known: None,
+            columns: None,
         }
     }
 
@@ -132,9 +169,32 @@ impl Json {
         }
     }
 
+    /// The names of the columns of a series.
+    fn columns(&mut self, columns: &SchemaRef, out: &mut Vec<u8>) {
+        let known = self.columns.as_ref().filter(|_| !self.text.is_pretty);
+        if let Some((schema, text)) = known
+            && Arc::ptr_eq(schema, columns)
+        {
+            self.text.element(out);
+            out.extend_from_slice(text);
+            return;
+        }
+        let begin = out.len();
+        self.text.member("columns", out);
+        self.text.open(b'[', out);
+        for column in columns.fields() {
+            self.text.element(out);
+            push_json_text(column.name(), out);
+        }
+        self.text.close(b']', out);
+        let text = out.get(begin..).unwrap_or_default();
+        let text = text.strip_prefix(b",").unwrap_or(text).to_vec();
+        self.columns = Some((SchemaRef::clone(columns), text));
+    }
+
     fn row(
         &mut self,
-        cells: &[(Cells<'_>, Option<Words>)],
+        columns: &[Column],
         repeated: &mut [Repeated],
         row: usize,
         out: &mut Vec<u8>,
@@ -142,9 +202,9 @@ impl Json {
         self.text.element(out);
         if self.text.is_pretty {
             self.text.open(b'[', out);
-            for (cells, _) in cells {
+            for column in columns {
                 self.text.element(out);
-                self.cell(cells.cell(row), out);
+                self.cell(column.cells.cell(row), out);
             }
             self.text.close(b']', out);
             return;
@@ -152,41 +212,36 @@ impl Json {
         out.push(b'[');
         let mut next = 0;
         for repeated in repeated {
-            self.cells(cells, next..repeated.columns.start, row, out);
+            self.cells(columns, next..repeated.columns.start, row, out);
             next = repeated.columns.end;
             let begin = out.len();
-            if repeated.rows.get(row) == Some(&true) {
-                out.extend_from_within(repeated.last.clone());
-            } else {
-                self.cells(cells, repeated.columns.clone(), row, out);
+            match &repeated.last {
+                Some(last) if repeated.rows.get(row) == Some(&true) => {
+                    out.extend_from_within(last.clone());
+                }
+                _ => self.cells(columns, repeated.columns.clone(), row, out),
             }
-            repeated.last = begin..out.len();
+            repeated.last = Some(begin..out.len());
         }
-        self.cells(cells, next..cells.len(), row, out);
+        self.cells(columns, next..columns.len(), row, out);
         out.push(b']');
     }
 
     /// Some columns of a row, with a comma before each but the first of all.
-    fn cells(
-        &self,
-        all: &[(Cells<'_>, Option<Words>)],
-        columns: Range<usize>,
-        row: usize,
-        out: &mut Vec<u8>,
-    ) {
+    fn cells(&self, all: &[Column], columns: Range<usize>, row: usize, out: &mut Vec<u8>) {
         let first = columns.start;
         let own = all.get(columns).unwrap_or_default();
-        for (nth, (cells, words)) in own.iter().enumerate() {
+        for (nth, column) in own.iter().enumerate() {
             if first + nth > 0 {
                 out.push(b',');
             }
-            if let Some(words) = words
-                && let Some(word) = cells.word(row)
+            if let Some(words) = &column.words
+                && let Some(word) = column.cells.word(row)
             {
                 out.extend_from_slice(words.get(word));
                 continue;
             }
-            self.cell(cells.cell(row), out);
+            self.cell(column.cells.cell(row), out);
         }
     }
 }
@@ -196,45 +251,44 @@ const REPEATED_ROWS_MIN: usize = 8;
 
 /// Columns of words that stand side by side. Rows of one series come one after the other, so that most have the words of the
 /// row before.
+#[derive(Debug)]
 struct Repeated {
     columns: Range<usize>,
     /// By row: whether all of them are those of the row before.
     rows: Vec<bool>,
-    /// Where the last row's are in what is written.
-    last: Range<usize>,
+    /// Where the last row's are in what is written; `None` = they may not be there any more.
+    last: Option<Range<usize>>,
 }
 
 impl Repeated {
-    /// Those of some rows, as far as it pays.
-    fn of(cells: &[(Cells<'_>, Option<Words>)], rows: usize) -> Vec<Self> {
-        let mut all = Vec::new();
-        if rows < REPEATED_ROWS_MIN {
-            return all;
-        }
+    /// Those of a batch, as far as it pays.
+    fn of(all: &[Column], rows: usize) -> Vec<Self> {
+        let mut found = Vec::new();
         let mut first = 0;
-        for run in cells.chunk_by(|one, other| one.1.is_some() == other.1.is_some()) {
+        for run in all.chunk_by(|one, other| one.words.is_some() == other.words.is_some()) {
             let columns = first..first + run.len();
             first = columns.end;
-            if run.first().is_none_or(|(_, words)| words.is_none()) {
+            if run.first().is_none_or(|column| column.words.is_none()) {
                 continue;
             }
             let mut repeats = vec![true; rows];
-            for (cells, _) in run {
-                cells.compare_with_rows_before(&mut repeats);
+            for column in run {
+                column.cells.compare_with_rows_before(&mut repeats);
             }
             if repeats.iter().filter(|it| **it).count() * 2 > rows {
-                all.push(Self {
+                found.push(Self {
                     columns,
                     rows: repeats,
-                    last: 0..0,
+                    last: None,
                 });
             }
         }
-        all
+        found
     }
 }
 
 /// The words of a column as JSON, each written once.
+#[derive(Debug)]
 struct Words {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -279,7 +333,7 @@ impl Encode for Json {
         push_unsigned(statement as u64, out);
     }
 
-    fn begin_series(&mut self, head: &SetHead, columns: &Schema, out: &mut Vec<u8>) {
+    fn begin_series(&mut self, head: &SetHead, columns: &SchemaRef, out: &mut Vec<u8>) {
         if !self.has_series {
             self.text.member("series", out);
             self.text.open(b'[', out);
@@ -299,34 +353,38 @@ impl Encode for Json {
             self.text.close(b'}', out);
         }
         if !columns.fields().is_empty() {
-            self.text.member("columns", out);
-            self.text.open(b'[', out);
-            for column in columns.fields() {
-                self.text.element(out);
-                push_json_text(column.name(), out);
-            }
-            self.text.close(b']', out);
+            self.columns(columns, out);
         }
         self.has_rows = false;
         self.is_in_series = true;
     }
 
-    fn rows(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) {
-        if rows.num_rows() > 0 && !self.has_rows {
+    fn rows(&mut self, batch: &Arc<RecordBatch>, rows: Range<usize>, out: &mut Vec<u8>) {
+        if !rows.is_empty() && !self.has_rows {
             self.has_rows = true;
             self.text.member("values", out);
             self.text.open(b'[', out);
         }
-        let cells = Cells::of(rows).into_iter();
-        let cells: Vec<_> = cells
-            .map(|cells| {
-                let words = cells.few_words().map(Words::of);
-                (cells, words)
-            })
-            .collect();
-        let mut repeated = Repeated::of(&cells, rows.num_rows());
-        for row in 0..rows.num_rows() {
-            self.row(&cells, &mut repeated, row, out);
+        let known = self.known.take();
+        let known = known.filter(|known| Arc::ptr_eq(&known.batch, batch));
+        let mut known = known.unwrap_or_else(|| Known::of(batch));
+        let Known {
+            columns, repeated, ..
+        } = &mut known;
+        let repeated = if rows.len() < REPEATED_ROWS_MIN {
+            &mut Vec::new()
+        } else {
+            repeated.get_or_insert_with(|| Repeated::of(columns, batch.num_rows()))
+        };
+        for repeated in &mut *repeated {
+            repeated.last = None;
+        }
+        let is_done = rows.end == batch.num_rows();
+        for row in rows {
+            self.row(columns, repeated, row, out);
+        }
+        if !is_done {
+            self.known = Some(known);
         }
     }
 

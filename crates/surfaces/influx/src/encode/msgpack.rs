@@ -3,11 +3,14 @@
 //! An array says how many elements follow. How many series and rows a result has is known at its end, so the numbers are
 //! written then, and the result leaves as a whole.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use nilometer_service::SetHead;
 
-use super::cells::{Cell, Cells};
+use super::cells::{Cell, Known};
 use super::time::Times;
 use super::{Encode, Message, ResultEnd};
 
@@ -62,6 +65,7 @@ pub(crate) struct MessagePack {
     series_at: usize,
     series_members: u8,
     values: OpenArray,
+    known: Known,
 }
 
 impl MessagePack {
@@ -74,6 +78,7 @@ impl MessagePack {
             series_at: 0,
             series_members: 0,
             values: OpenArray::default(),
+            known: Known::default(),
         }
     }
 
@@ -123,7 +128,7 @@ impl Encode for MessagePack {
         self.series = OpenArray::begin(out);
     }
 
-    fn begin_series(&mut self, head: &SetHead, columns: &Schema, out: &mut Vec<u8>) {
+    fn begin_series(&mut self, head: &SetHead, columns: &SchemaRef, out: &mut Vec<u8>) {
         self.series.length += 1;
         self.series_at = out.len();
         self.series_members = 2;
@@ -151,15 +156,20 @@ impl Encode for MessagePack {
         self.values = OpenArray::begin(out);
     }
 
-    fn rows(&mut self, rows: &RecordBatch, out: &mut Vec<u8>) {
-        let count = u32::try_from(rows.num_rows()).unwrap_or(u32::MAX);
+    fn rows(&mut self, batch: &Arc<RecordBatch>, rows: Range<usize>, out: &mut Vec<u8>) {
+        let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         self.values.length = self.values.length.saturating_add(count);
-        let cells = Cells::of(rows);
-        for row in 0..rows.num_rows() {
+        let mut known = std::mem::take(&mut self.known);
+        let cells = known.of(batch);
+        let is_done = rows.end == batch.num_rows();
+        for row in rows {
             push_array(cells.len(), out);
-            for cells in &cells {
+            for cells in cells {
                 self.cell(cells.cell(row), out);
             }
+        }
+        if !is_done {
+            self.known = known;
         }
     }
 

@@ -14,9 +14,9 @@ use super::*;
 fn head(name: &str, tags: &[(&str, &str)]) -> SetHead {
     let tags = tags.iter();
     SetHead {
-        name: name.to_owned(),
+        name: name.into(),
         tags: tags
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .map(|(key, value)| ((*key).into(), (*value).into()))
             .collect(),
     }
 }
@@ -49,7 +49,7 @@ fn document(form: Form, times: Times, series: &[(SetHead, RecordBatch)]) -> Vec<
     encoder.begin_result(0, &[], &mut out);
     for (head, rows) in series {
         encoder.begin_series(head, rows.schema_ref(), &mut out);
-        encoder.rows(rows, &mut out);
+        encoder.rows(&Arc::new(rows.clone()), 0..rows.num_rows(), &mut out);
         encoder.end_series(false, &mut out);
     }
     encoder.end_result(ResultEnd::default(), &mut out);
@@ -100,7 +100,7 @@ fn json_says_messages_partial_and_errors_after_the_series() {
     json.begin_result(0, &[message], &mut out);
     let rows = cpu();
     json.begin_series(&head("m", &[]), rows.schema_ref(), &mut out);
-    json.rows(&rows.slice(0, 1), &mut out);
+    json.rows(&Arc::new(rows.clone()), 0..1, &mut out);
     json.end_series(true, &mut out);
     json.end_result(
         ResultEnd {
@@ -140,7 +140,7 @@ fn a_result_that_fails_in_the_middle_of_a_series_is_closed_or_taken_back() {
         json.begin_result(0, &[], &mut out);
         let rows = cpu();
         json.begin_series(&head("m", &[]), rows.schema_ref(), &mut out);
-        json.rows(&rows, &mut out);
+        json.rows(&Arc::new(rows.clone()), 0..rows.num_rows(), &mut out);
         if is_taken_back {
             out.truncate(at);
             json.take_back_result();
@@ -168,7 +168,7 @@ fn json_for_people_is_indented_as_go_indents_it() {
     json.begin(1, &mut out);
     json.begin_result(0, &[], &mut out);
     json.begin_series(&head("databases", &[]), names.schema_ref(), &mut out);
-    json.rows(&names, &mut out);
+    json.rows(&Arc::new(names.clone()), 0..names.num_rows(), &mut out);
     json.end_series(false, &mut out);
     json.end_result(ResultEnd::default(), &mut out);
     json.end(&mut out);
@@ -306,6 +306,70 @@ fn every_type_of_column_has_its_values() {
             "\n"
         )
     );
+}
+
+/// Series of few rows are ranges of one batch. What is kept of a batch from one series to the next must not show: neither the row
+/// before a range, nor text that has left, nor the columns of another batch.
+#[test]
+fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
+    let texts = [
+        "a", "a", "b\"", "b\"", "a", "a", "a", "a", "a", "a", "a", "c", "c", "c", "c", "c",
+    ];
+    let words: DictionaryArray<Int32Type> = texts.into_iter().collect();
+    let gaps = (0..16).map(|row| (row % 5 != 2).then_some("x"));
+    let gaps: DictionaryArray<Int32Type> = gaps.collect();
+    let numbers = (0..16).map(|row| (row % 3 > 0).then_some(row));
+    let numbers: Int64Array = numbers.collect();
+    let batch = Arc::new(rows(vec![
+        ("time", times((0..16).collect())),
+        ("w", Arc::new(words)),
+        ("g", Arc::new(gaps)),
+        ("n", Arc::new(numbers)),
+    ]));
+    let other = Arc::new(cpu());
+    let ranges = [0..1, 1..3, 3..3, 3..12, 12..13, 13..16];
+    for accept in ["application/json", "text/csv", "application/x-msgpack"] {
+        for is_pretty in [false, true] {
+            let document = |is_alone: bool| {
+                let form = accepted(accept);
+                let (mut encoder, mut out) = (form.encoder(Times::Text, is_pretty), Vec::new());
+                let mut sent = Vec::new();
+                encoder.begin(1, &mut out);
+                encoder.begin_result(0, &[], &mut out);
+                for (nth, range) in ranges.iter().enumerate() {
+                    let head = head("m", &[("h", &nth.to_string())]);
+                    let (own, own_rows) = if is_alone {
+                        (
+                            Arc::new(batch.slice(range.start, range.len())),
+                            0..range.len(),
+                        )
+                    } else {
+                        (Arc::clone(&batch), range.clone())
+                    };
+                    encoder.begin_series(&head, &own.schema(), &mut out);
+                    encoder.rows(&own, own_rows, &mut out);
+                    encoder.end_series(false, &mut out);
+                    if !encoder.holds_results() {
+                        sent.append(&mut out);
+                    }
+                    if nth % 2 == 0 {
+                        encoder.begin_series(&head, &other.schema(), &mut out);
+                        encoder.rows(&other, 0..1, &mut out);
+                        encoder.end_series(false, &mut out);
+                    }
+                }
+                encoder.end_result(ResultEnd::default(), &mut out);
+                encoder.end(&mut out);
+                sent.append(&mut out);
+                sent
+            };
+            let (found, expected) = (document(false), document(true));
+            assert_eq!(
+                String::from_utf8_lossy(&found),
+                String::from_utf8_lossy(&expected)
+            );
+        }
+    }
 }
 
 #[test]

@@ -28,9 +28,26 @@ pub(crate) fn push_json_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether a byte is, or begins, what may be escaped.
+/// By byte: whether it is, or begins, what may be escaped. Every name and text is looked through.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        special[byte] = true;
+        byte += 1;
+    }
+    special[b'"' as usize] = true;
+    special[b'\\' as usize] = true;
+    let [less, greater, and] = MARKUP;
+    special[less as usize] = true;
+    special[greater as usize] = true;
+    special[and as usize] = true;
+    special[0xe2] = true;
+    special
+};
+
 fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\' || MARKUP.contains(&byte) || byte == 0xe2
+    SPECIAL.get(usize::from(byte)).copied().unwrap_or(true)
 }
 
 /// How many of the first bytes are escaped together.

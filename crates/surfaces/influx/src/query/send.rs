@@ -245,7 +245,7 @@ impl Sender {
             {
                 continue;
             }
-            rows += set.rows.num_rows() as u64;
+            rows += set.rows.len() as u64;
             self.set(nth, &set, &mut open, &mut sets).await?;
             sets.hold(self.out.capacity())?;
             if self.out.len() >= CHUNK_BYTES && !self.encoder.holds_results() {
@@ -281,29 +281,26 @@ impl Sender {
             });
         }
         let Some(open) = open else { return Ok(()) };
-        let mut first = 0;
-        let all = set.rows.num_rows();
+        let mut rest = set.rows.clone();
         while let Some(chunk_rows) = self.chunk_rows
-            && open.rows + (all - first) > chunk_rows
+            && open.rows + rest.len() > chunk_rows
         {
             // Known to go on only now that there is another row.
-            let fit = chunk_rows - open.rows;
-            self.encoder
-                .rows(&set.rows.slice(first, fit), &mut self.out);
-            first += fit;
+            let fit = rest.start..rest.start + chunk_rows - open.rows;
+            rest.start = fit.end;
+            self.encoder.rows(&set.batch, fit, &mut self.out);
             self.encoder.end_series(true, &mut self.out);
             self.next_chunk(nth, sets).await?;
             self.begin_series(set);
             open.rows = 0;
         }
-        let rest = set.rows.slice(first, all - first);
-        open.rows += rest.num_rows();
-        self.encoder.rows(&rest, &mut self.out);
+        open.rows += rest.len();
+        self.encoder.rows(&set.batch, rest, &mut self.out);
         Ok(())
     }
 
     fn begin_series(&mut self, set: &Set) {
-        let columns = set.rows.schema_ref();
+        let columns = set.batch.schema_ref();
         self.encoder.begin_series(&set.head, columns, &mut self.out);
     }
 
