@@ -102,6 +102,7 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
+    let tokens = rewrite::acquisition::as_of_acquisition(tokens)?;
     let tokens = rewrite::between_symmetric(rewrite::asof_joins(tokens));
     check_tokens(&tokens, bounds.operators_max)?;
     Ok(tokens)
@@ -259,6 +260,7 @@ fn prepare(
     }
     headings::distinguish(statement);
     rewrite::rewrite(statement)?;
+    rewrite::acquisition::refuse_changed(statement)?;
     check_tables(statement, bounds.operators_max)?;
     Ok(if writes_too {
         headings

@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::executor::Executor;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
+use crate::write::acquisition::Acquisitions;
 use params::Params;
 use sets::SetStream;
 
@@ -40,6 +41,8 @@ pub struct LanguageContext {
     pub executor: Arc<dyn Executor>,
     /// Limits of statements.
     pub options: QueryOptions,
+    /// When the store takes records, for who asks what was known at a time.
+    pub acquisitions: Arc<Acquisitions>,
 }
 
 impl LanguageContext {
@@ -47,6 +50,7 @@ impl LanguageContext {
     pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
         let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
         Self {
+            acquisitions: Acquisitions::new(Arc::clone(&engine)),
             engine,
             statements: Arc::new(statements),
             executor,

@@ -106,6 +106,9 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     if grammar.word("table") {
         return table::create(grammar).map(Some);
     }
+    if grammar.words(&["tstorage", "table"]) {
+        return table::create_of_records(grammar).map(Some);
+    }
     if grammar.words(&["unique", "index"]) {
         return index::create(grammar, true).map(Some);
     }

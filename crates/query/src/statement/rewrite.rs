@@ -1,8 +1,9 @@
 //! Rewrites of `PostgreSQL` and `TimescaleDB` syntax that the parser or the planner lacks.
 //!
-//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
+//! Does: rewrite tokens (`ASOF JOIN`, `AS OF ACQUISITION`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+pub(crate) mod acquisition;
 mod any;
 mod casts;
 pub(super) mod catalogue;
@@ -157,6 +158,7 @@ impl VisitorMut for Tables {
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         unnest::rewrite(table);
+        acquisition::rewrite(table);
         ControlFlow::Continue(())
     }
 }

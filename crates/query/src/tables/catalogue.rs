@@ -22,6 +22,7 @@ use nilometer_service::{Client, Place, Principal, Privilege};
 
 use crate::Params;
 use crate::error::Error;
+use crate::planning::acquisition::AsKnown;
 use crate::planning::bounds::bound_tables;
 use crate::semantics::clocks;
 use crate::semantics::merged;
@@ -59,6 +60,10 @@ pub(crate) struct ReadContext {
     schema: Option<String>,
     /// Whether the statement calls functions that ask for names or for the session.
     pub(crate) asks_names: bool,
+    /// The acquisition time below which the snapshot has all records.
+    complete_ns: i64,
+    /// Whether the statement is described before its parameters have values.
+    pub(crate) is_described: bool,
     /// The names of the statement's database, once they are asked for.
     names: Arc<OnceLock<Arc<Catalogue>>>,
     /// Views around what is planned now.
@@ -134,6 +139,8 @@ impl ReadContext {
             names: Arc::default(),
             shared: store.shared,
             snapshot: store.snapshot,
+            complete_ns: store.complete_ns,
+            is_described: false,
             zone,
             depth: 0,
             making: None,
@@ -169,6 +176,7 @@ impl ReadContext {
         StoreState {
             shared: Arc::clone(&self.shared),
             snapshot: Arc::clone(&self.snapshot),
+            complete_ns: self.complete_ns,
         }
     }
 
@@ -254,6 +262,8 @@ impl ReadContext {
     pub(crate) fn session(&self, place: &NameScope) -> SessionState {
         let mut session = self.shared.session().clone();
         session.register_catalog_list(Arc::new(Databases(self.clone())));
+        // Always there: without it the planner passes over the clause. It fails never.
+        let _ = session.register_relation_planner(Arc::new(self.as_known()));
         let names = &mut session.config_mut().options_mut().catalog;
         names.default_catalog.clone_from(&place.database);
         names.default_schema.clone_from(&place.schema);
@@ -266,6 +276,20 @@ impl ReadContext {
         // The time that now() means in this statement.
         session.mark_start_execution();
         session
+    }
+
+    /// What plans tables as they were known at a time. In a view times mean the same in every session.
+    fn as_known(&self) -> AsKnown {
+        let is_view = self.depth > 0 || self.making.is_some();
+        AsKnown {
+            zone: if is_view {
+                Zone::default()
+            } else {
+                self.zone.clone()
+            },
+            complete_ns: self.complete_ns,
+            is_described: self.is_described,
+        }
     }
 
     /// The plan of a view, if it can be read.

@@ -95,6 +95,10 @@ pub enum Change {
         declared: DeclaredTable,
         /// It is a hypertable from the start.
         is_hypertable: bool,
+        /// The numbers that payloads of `TStorage`'s records hold, as [`PayloadSchema`] reads them; those without a column get one.
+        ///
+        /// [`PayloadSchema`]: super::PayloadSchema
+        payload: Option<String>,
     },
     /// Makes a relation.
     CreateRelation {

@@ -103,11 +103,15 @@ pub fn run(
         Change::CreateTable {
             path,
             if_not_exists,
-            columns,
+            mut columns,
             settings,
             declared,
             is_hypertable,
+            payload,
         } => {
+            if let Some(text) = &payload {
+                payload::add_columns(&mut columns, &path.last, text)?;
+            }
             let mut declared = Declarations {
                 table: declared,
                 columns: columns.iter().map(|it| it.declared.clone()).collect(),
@@ -118,7 +122,8 @@ pub fn run(
                 path,
                 if_not_exists,
                 &columns,
-                (settings, &mut declared, is_hypertable),
+                (settings, &mut declared),
+                (is_hypertable, payload.as_deref()),
             )
         }
         Change::CreateRelation {
@@ -317,7 +322,8 @@ fn create_table(
     path: Path,
     if_not_exists: bool,
     columns: &[Column],
-    (settings, declared, is_hypertable): (TableSettings, &mut Declarations, bool),
+    (settings, declared): (TableSettings, &mut Declarations),
+    (is_hypertable, payload): (bool, Option<&str>),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     refuse_view(&engine.snapshot(), &name, &name.table)?;
@@ -341,8 +347,14 @@ fn create_table(
         columns::forget_sequences(engine, &name, &made)?;
     }
     must_be_new(is_new? || if_not_exists, "table", table, &in_schema(&name))?;
-    if is_hypertable && let Some(made) = engine.snapshot().table(database, schema, table) {
+    let Some(made) = engine.snapshot().table(database, schema, table) else {
+        return Ok(());
+    };
+    if is_hypertable {
         hypertables::remember(engine, &name, made.id, None)?;
+    }
+    if let Some(text) = payload {
+        payload::set(engine, &name, &made, text)?;
     }
     Ok(())
 }

@@ -43,6 +43,7 @@ fn create_table(path: Path) -> Change {
     };
     Change::CreateTable {
         is_hypertable: false,
+        payload: None,
         path,
         if_not_exists: false,
         columns: vec![
@@ -310,6 +311,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             settings,
             declared,
             is_hypertable,
+            payload,
         } = create_table(name.into())
         else {
             unreachable!("it makes a table");
@@ -326,6 +328,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             settings,
             declared,
             is_hypertable,
+            payload,
         }
     };
     let kept = |name: &str| {
@@ -418,6 +421,7 @@ fn plain(name: &str, columns: &[(&str, PhysicalType, Option<Numbered>)]) -> Chan
         },
         declared: DeclaredTable::default(),
         is_hypertable: false,
+        payload: None,
     }
 }
 

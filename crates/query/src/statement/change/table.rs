@@ -11,7 +11,10 @@ use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
     LogicalType, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
 };
-use nilometer_service::define::{Change, Column, Numbered, NumberedBy};
+use nilometer_service::NewTable;
+use nilometer_service::define::{
+    Change, Column, Numbered, NumberedBy, TableSetting, new_records,
+};
 
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
@@ -151,14 +154,70 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         check_key(&key.columns, &columns, &time_name)?;
         settings.duplicates = Duplicates::Unique;
     }
-    Ok(WrittenChange::of_path(&path, |path| Change::CreateTable {
+    let payload_at = wish.payload.as_ref().and(with_at);
+    let written = WrittenChange::of_path(&path, |path| Change::CreateTable {
         path,
         if_not_exists,
         columns,
         settings,
         declared,
         is_hypertable: wish.is_hypertable,
-    }))
+        payload: wish.payload,
+    });
+    Ok(written.and(payload_at))
+}
+
+/// Reads what follows CREATE TSTORAGE TABLE: a table of records of that protocol, with the numbers that their payloads hold.
+pub(super) fn create_of_records(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> {
+    let if_not_exists = grammar.if_not_exists();
+    let path = grammar.path()?;
+    let at = grammar.position();
+    let mut payload = None;
+    if grammar.word("as") {
+        grammar.expect(&Token::LParen)?;
+        let mut numbers = Vec::new();
+        loop {
+            let name = grammar.name()?.text;
+            numbers.push(format!("{name} {}", grammar.next()));
+            if !grammar.token(&Token::Comma) {
+                break;
+            }
+        }
+        grammar.expect(&Token::RParen)?;
+        payload = Some(numbers.join(", "));
+    }
+    let NewTable {
+        columns,
+        mut settings,
+        declared,
+    } = new_records();
+    if grammar.word("with") {
+        let with_at = grammar.position();
+        let list = settings::parse(grammar)?;
+        for setting in settings::of_table(&list)? {
+            match setting {
+                TableSetting::TstoragePayload(_) if payload.is_some() => {
+                    return Err(refused("the numbers of payloads are there twice", with_at));
+                }
+                TableSetting::TstoragePayload(text) => payload = Some(text),
+                setting => setting.apply(&mut settings),
+            }
+        }
+        if settings.duplicates != Duplicates::Keep {
+            let keeps = "records of one key and time are all kept; leave duplicates out";
+            return Err(refused(keeps, with_at));
+        }
+    }
+    let written = WrittenChange::of_path(&path, |path| Change::CreateTable {
+        path,
+        if_not_exists,
+        columns,
+        settings,
+        declared,
+        is_hypertable: false,
+        payload,
+    });
+    Ok(written.and(at))
 }
 
 const TAGS_NEED_A_TIME: &str =
