@@ -53,7 +53,7 @@ pub use limits::statements::{
 pub use nilometer_engine::{RowWait, Savepoint, Transaction};
 pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 #[doc(hidden)]
-pub use sabotage::Sabotage;
+pub use sabotage::{AcquisitionBug, Sabotage};
 pub use service::Service;
 pub use surface::Surface;
 pub use token::Token;

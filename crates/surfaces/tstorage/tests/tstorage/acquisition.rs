@@ -11,6 +11,8 @@ use nilometer_engine::disk::{CrashPlan, FaultyDisk};
 use crate::client::{Answer, Client, Key, MAX, MIN, Record, record};
 use crate::server::{Server, World};
 
+/// More than anybody needs to see others write.
+const GETS_MAX: usize = 1_000_000;
 const HOUR: i64 = 3_600_000_000_000;
 
 fn until(acq0: i64) -> Key {
@@ -86,9 +88,12 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
     let address = server.address;
     let is_over = Arc::new(AtomicBool::new(false));
     let answers: Arc<Mutex<HashMap<i64, Vec<Record>>>> = Arc::default();
+    // Readers go on until there was something to be wrong about, however fast either side is.
+    let written = Arc::new(AtomicI64::new(0));
     let writers: Vec<_> = (0..4_i32)
         .map(|writer| {
             let is_over = Arc::clone(&is_over);
+            let written = Arc::clone(&written);
             std::thread::spawn(move || {
                 let mut client = Client::connect(address);
                 let mut n = 0_i64;
@@ -102,21 +107,25 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
                         })
                         .collect();
                     client.put(&records).ok();
+                    written.fetch_add(1, Ordering::Relaxed);
                     n += 1;
                     // A disk in memory syncs at once: without a pause, records outgrow what is compared below.
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                n
             })
         })
         .collect();
     let readers: Vec<_> = (0..3)
         .map(|_| {
             let answers = Arc::clone(&answers);
+            let written = Arc::clone(&written);
             std::thread::spawn(move || {
                 let mut client = Client::connect(address);
                 let mut last = i64::MIN;
-                for _ in 0..60 {
+                let mut gets = 0;
+                while gets < 60 || written.load(Ordering::Relaxed) <= 100 {
+                    gets += 1;
+                    assert!(gets < GETS_MAX, "nobody writes");
                     let (records, acq0) = client.get(MIN, MAX).ok();
                     assert!(acq0 >= last, "{acq0} after {last}");
                     assert!(records.iter().all(|it| it.key.4 < acq0));
@@ -130,8 +139,9 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
         reader.join().unwrap();
     }
     is_over.store(true, Ordering::Relaxed);
-    let writes: i64 = writers.into_iter().map(|it| it.join().unwrap()).sum();
-    assert!(writes > 100, "{writes}");
+    for writer in writers {
+        writer.join().unwrap();
+    }
     let check = |server: &Server| {
         let mut client = server.connect();
         for (acq0, records) in answers.lock().unwrap().iter() {
@@ -173,8 +183,11 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
                 }
             });
             let mut client = Client::connect(address);
-            for _ in 0..20 {
+            let mut gets = 0;
+            while gets < 20 || acknowledged.load(Ordering::SeqCst) < 10 {
                 client.get(MIN, MAX).ok();
+                gets += 1;
+                assert!(gets < GETS_MAX, "nobody writes");
             }
             let (records, acq0) = client.get(MIN, MAX).ok();
             let sure = acknowledged.load(Ordering::SeqCst);
