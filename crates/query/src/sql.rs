@@ -17,9 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
-use nilometer_service::{
-    Client, Description, Error as ServiceError, LanguageContext, Principal, Running, Threads,
-};
+use nilometer_service::{Client, Description, LanguageContext, Principal, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -486,10 +484,9 @@ impl Sql {
     /// Makes all acquisition times known up to now, for a statement that asks for one.
     async fn complete_acquisitions(&self) -> Result<(), Error> {
         let acquisitions = Arc::clone(&self.shared().acquisitions);
-        let complete = move || match acquisitions.complete() {
-            Ok(_) => Ok(()),
-            Err(ServiceError::Engine(error)) => Err(Error::Engine(error)),
-            Err(error) => Err(Error::internal(error.to_string())),
+        let complete = move || {
+            let complete = acquisitions.complete();
+            complete.map(drop).map_err(Error::of_service)
         };
         blocking(&self.shared().executor, complete).await
     }
@@ -497,7 +494,8 @@ impl Sql {
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
         let store = StoreState::newest(self.shared(), self.transaction.as_ref());
-        let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        let mut reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        reading.is_read_only = self.read_only;
         reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 

@@ -161,12 +161,13 @@ pub(crate) fn parse_tokens(
 }
 
 fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
+    let (tokens, alias) = rewrite::insert_alias::take(tokens);
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&GenericDialect {})
         .with_recursion_limit(NESTING_MAX)
         .build()?
         .parse_statements()?;
-    let Some(statement) = statements.pop_front() else {
+    let Some(mut statement) = statements.pop_front() else {
         return Err(Error::Syntax {
             message: "the statement is empty".to_owned(),
             position: None,
@@ -177,6 +178,9 @@ fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
             message: ONE_STATEMENT.to_owned(),
             position: None,
         });
+    }
+    if let Some(alias) = alias {
+        rewrite::insert_alias::put(&mut statement, alias);
     }
     Ok(statement)
 }

@@ -44,7 +44,7 @@ pub use policies::{
 };
 pub use records::{ACQUIRED, PAYLOAD, RECORD_IDS, lack_of_records, new_records};
 pub use run::{run, table_to_alter};
-pub use sequences::{Numbered, NumberedBy, Sequence, Sequences, sequences};
+pub use sequences::{Counting, Numbered, NumberedBy, Sequence, Sequences, sequences};
 pub use views::{view, views};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
 //! to the surfaces.
 
+pub(crate) mod numbers;
 pub(crate) mod params;
 pub(crate) mod sets;
 
@@ -27,6 +28,7 @@ use crate::executor::Executor;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use crate::write::acquisition::Acquisitions;
+use numbers::SessionNumbers;
 use params::Params;
 use sets::SetStream;
 
@@ -89,6 +91,8 @@ pub struct Client {
     pub process: i32,
     /// Settings by their names in lower case.
     pub settings: BTreeMap<String, String>,
+    /// What it was given of sequences.
+    pub numbers: Arc<SessionNumbers>,
 }
 
 impl Session {

@@ -39,6 +39,7 @@ pub use jobs::heap_trim::use_few_arenas;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
+pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{

@@ -10,6 +10,7 @@ pub(super) mod catalogue;
 mod distinct;
 mod exact;
 mod grouping;
+pub(crate) mod insert_alias;
 mod join;
 mod modulo;
 mod power;
@@ -327,6 +328,13 @@ fn of_one(name: &str) -> ObjectName {
 
 fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
     Expr::Function(function(name, args, Vec::new()))
+}
+
+/// A call of a function with these values.
+pub(crate) fn call_of(name: &str, values: Vec<Expr>) -> Expr {
+    let args = values.into_iter();
+    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    call(name, args.collect())
 }
 
 /// A call with what stands behind its arguments, as in `array_agg(x ORDER BY y)`.

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
 use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
-use nilometer_service::{Client, Place, Principal, Privilege};
+use nilometer_service::{Client, Place, Principal, Privilege, SessionNumbers};
 
 use crate::Params;
 use crate::error::Error;
@@ -64,6 +64,10 @@ pub(crate) struct ReadContext {
     complete_ns: i64,
     /// Whether the statement is described before its parameters have values.
     pub(crate) is_described: bool,
+    /// Whether it may change nothing, not even a sequence.
+    pub(crate) is_read_only: bool,
+    /// What the statement was given of sequences, of a sender that keeps no connection.
+    own_numbers: Arc<SessionNumbers>,
     /// The names of the statement's database, once they are asked for.
     names: Arc<OnceLock<Arc<Catalogue>>>,
     /// Views around what is planned now.
@@ -124,6 +128,38 @@ impl Reading for ReadContext {
         &self.snapshot
     }
 
+    fn next_number(&self, sequence: &define::TableName) -> std::result::Result<i64, Error> {
+        if self.is_read_only {
+            return Err(Error::ReadOnly);
+        }
+        let taken = self.shared.sequences.take(&self.shared.engine, sequence, 1);
+        let number = taken.map_err(Error::of_service)?.pop();
+        let number = number.ok_or_else(|| Error::internal("a sequence gave no number"))?;
+        Self::numbers(self).given(sequence, number);
+        Ok(number)
+    }
+
+    fn set_number(
+        &self,
+        sequence: &define::TableName,
+        (value, is_called): (i64, bool),
+    ) -> std::result::Result<(), Error> {
+        if self.is_read_only {
+            return Err(Error::ReadOnly);
+        }
+        let (sequences, engine) = (&self.shared.sequences, &self.shared.engine);
+        let set = sequences.set(engine, sequence, (value, is_called));
+        set.map_err(Error::of_service)?;
+        if is_called {
+            Self::numbers(self).set(sequence, value);
+        }
+        Ok(())
+    }
+
+    fn numbers(&self) -> &SessionNumbers {
+        Self::numbers(self)
+    }
+
     async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         Self::provider(self, name).await
     }
@@ -141,6 +177,8 @@ impl ReadContext {
             snapshot: store.snapshot,
             complete_ns: store.complete_ns,
             is_described: false,
+            is_read_only: false,
+            own_numbers: Arc::default(),
             zone,
             depth: 0,
             making: None,
@@ -164,6 +202,27 @@ impl ReadContext {
         Self {
             asks_names: pg_catalog::mentions(tokens),
             ..self
+        }
+    }
+
+    /// The same on another moment of the store.
+    pub(crate) fn at(&self, store: StoreState) -> Self {
+        let new = Self::new(store, self.zone.clone(), self.principal.clone());
+        Self {
+            client: self.client.clone(),
+            schema: self.schema.clone(),
+            asks_names: self.asks_names,
+            is_read_only: self.is_read_only,
+            own_numbers: Arc::clone(&self.own_numbers),
+            ..new
+        }
+    }
+
+    /// What the session was given of sequences.
+    pub(crate) fn numbers(&self) -> &SessionNumbers {
+        match &self.client {
+            Some(client) => &client.numbers,
+            None => &self.own_numbers,
         }
     }
 

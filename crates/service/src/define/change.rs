@@ -157,6 +157,22 @@ pub enum Change {
         /// One that is not there is no error.
         if_exists: bool,
     },
+    /// Makes a sequence.
+    CreateSequence {
+        /// Its name.
+        path: Path,
+        /// Something of the name is no error, and stays as it is.
+        if_not_exists: bool,
+        /// How it counts.
+        counting: super::sequences::Counting,
+    },
+    /// Drops sequences, once all are known to be there and free.
+    DropSequences {
+        /// Their names.
+        paths: Vec<Path>,
+        /// Any may be missing.
+        if_exists: bool,
+    },
     /// Asks for what an extension of `PostgreSQL` has. What is there is there without it.
     CreateExtension {
         /// Its name.

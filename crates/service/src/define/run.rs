@@ -147,6 +147,19 @@ pub fn run(
             }
             columns::drop_index(engine, &name, if_exists)
         }
+        Change::CreateSequence {
+            path,
+            if_not_exists,
+            counting,
+        } => {
+            let name = place_for(engine, place, path)?;
+            columns::create_sequence(engine, &name, if_not_exists, counting)
+        }
+        Change::DropSequences { paths, if_exists } => {
+            let names = paths.into_iter().map(|path| place.table(path));
+            let names = names.collect::<Result<Vec<_>, _>>()?;
+            columns::drop_sequences(engine, &names, if_exists)
+        }
         Change::CreateExtension { name } => match name.as_str() {
             "timescaledb" | "plpgsql" => Ok(()),
             _ => Err(DefineError::Extension { name }.about(Part::Name)),
@@ -204,7 +217,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::RenameSchema { path, .. }
         | Change::SetSchema { path, .. }
         | Change::SetPolicy { path, .. } => (path, true),
-        Change::DropTables { paths, .. } => {
+        Change::DropTables { paths, .. } | Change::DropSequences { paths, .. } => {
             for path in paths {
                 check_table(principal, place, path)?;
             }
@@ -220,6 +233,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
             return refuse_internal(&place.table(path.clone())?.database);
         }
         Change::CreateIndex { path, .. }
+        | Change::CreateSequence { path, .. }
         | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }

@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
@@ -492,7 +494,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         } else if grammar.words(&["default", "null"]) || grammar.word("null") {
             // That is how it is.
         } else if grammar.word("default") {
-            default = Some(grammar.operand()?.to_string());
+            default = Some(default_of(&grammar.operand()?));
         } else {
             refuse_rest(grammar, at)?;
             break;
@@ -507,6 +509,44 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         default,
     });
     Ok(())
+}
+
+/// A default as it is kept. The next number of a sequence of the table's schema is kept as that of SERIAL is, so that rows get their
+/// numbers many at a time.
+fn default_of(expression: &Expr) -> String {
+    let numbered = || {
+        let Expr::Function(function) = expression else {
+            return None;
+        };
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let name = function.name.0.last()?.as_ident()?;
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(sequence))] = list.args.as_slice() else {
+            return None;
+        };
+        let sequence = match sequence {
+            Expr::Cast {
+                expr, data_type, ..
+            } if data_type.to_string().eq_ignore_ascii_case("regclass") => expr,
+            other => other,
+        };
+        let Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(sequence),
+            ..
+        }) = sequence
+        else {
+            return None;
+        };
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        if !name.value.eq_ignore_ascii_case("nextval") || !sequence.chars().all(is_name) {
+            return None;
+        }
+        let mut numbered = Numbered::new(NumberedBy::Default, 1);
+        numbered.sequence = sequence.to_ascii_lowercase();
+        Some(numbered.text())
+    };
+    numbered().unwrap_or_else(|| expression.to_string())
 }
 
 /// The integers that `SERIAL` and its kin are; `None` = it is another type.
