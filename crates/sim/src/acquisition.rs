@@ -22,8 +22,8 @@ use arrow_array::types::Int64Type;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Clock, ColumnKind, Duplicates, Engine, NewColumn, Options, PhysicalType, ScanRequest,
-    Snapshot, TableSettings,
+    Clock, ColumnKind, Duplicates, Engine, NewColumn, Options, PhysicalType, ScanRequest, Snapshot,
+    TableSettings,
 };
 use nilometer_lineproto::Precision;
 use nilometer_service::{AcquisitionBug, Acquisitions, Error, Stamps};
@@ -160,8 +160,7 @@ pub fn run(plan: &Plan, bug: Option<AcquisitionBug>) -> Result<Counts, Failure> 
     let mut run = Run::new(plan.seed, bug).map_err(|what| Failure { step: 0, what })?;
     let last = [Step::Kill, Step::Close];
     for (at, step) in plan.steps.iter().chain(&last).enumerate() {
-        run.step(step)
-            .map_err(|what| Failure { step: at, what })?;
+        run.step(step).map_err(|what| Failure { step: at, what })?;
     }
     Ok(run.counts)
 }
@@ -295,7 +294,9 @@ impl Run {
     }
 
     fn life(&mut self) -> Result<&mut Life, String> {
-        self.life.as_mut().ok_or_else(|| "no store is open".to_owned())
+        self.life
+            .as_mut()
+            .ok_or_else(|| "no store is open".to_owned())
     }
 
     /// Whether something failed in this life that was told to.
@@ -411,10 +412,15 @@ impl Run {
         };
         if stamps.first < self.complete {
             let (first, complete) = (stamps.first, self.complete);
-            return Err(format!("stamped {first}, below {complete} which was complete"));
+            return Err(format!(
+                "stamped {first}, below {complete} which was complete"
+            ));
         }
         let used = self.acknowledged.iter().chain(&self.failed);
-        if let Some(twice) = used.filter(|it| (stamps.first..=stamps.last).contains(it)).min() {
+        if let Some(twice) = used
+            .filter(|it| (stamps.first..=stamps.last).contains(it))
+            .min()
+        {
             return Err(format!("stamped {twice} twice"));
         }
         self.life()?.on_their_way.push(stamps);

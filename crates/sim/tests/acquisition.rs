@@ -20,7 +20,9 @@ fn what_is_complete_stays_as_it_was_through_random_lives() {
             Ok(more) => counts += more,
             Err(failure) => {
                 let (short, failure) = shrink(&plan, failure, None);
-                panic!("seed {seed} breaks a promise.\n{failure}\n{short}repeat with NILOMETER_SIM_SEED={seed}");
+                panic!(
+                    "seed {seed} breaks a promise.\n{failure}\n{short}repeat with NILOMETER_SIM_SEED={seed}"
+                );
             }
         }
     }

@@ -176,17 +176,17 @@ impl Sequencer {
     }
 
     /// Makes a batch of changes of relations durable and visible that is made at its LSN, where nothing else gets one: for what
-    /// depends on all rows of a relation, or names it by the id that it gets. `make` holds up every writer.
+    /// depends on all rows of a relation, or names it by the id that it gets. `build` holds up every writer.
     pub(in crate::engine) fn write_at(
         &self,
-        make: impl FnOnce(Lsn) -> Result<Batch, Error>,
+        build: impl FnOnce(Lsn) -> Result<Batch, Error>,
     ) -> Result<Lsn, Error> {
         let lsn = {
             let mut sequencer = self.lock();
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
-            let made = make(lsn).and_then(|batch| {
+            let made = build(lsn).and_then(|batch| {
                 let payload =
                     record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
                 self.apply_relations(lsn, &batch.relations)?;

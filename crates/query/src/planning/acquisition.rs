@@ -4,6 +4,7 @@
 //! may still be added below it, and the same question would be answered otherwise later. Does not: read the clause
 //! (`statement::rewrite` does), or know more of rows than when they were taken: those that were deleted since are gone.
 
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, DataFusionError, Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::planner::{
@@ -11,7 +12,6 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, TableFactor, TableVersion, Value};
-use arrow::datatypes::{DataType, TimeUnit};
 use nilometer_service::define::{ACQUIRED, lack_of_records};
 
 use crate::error::{Error, Position};
@@ -115,7 +115,9 @@ fn value_of(written: &ast::Expr) -> Option<(&Value, Option<Position>)> {
 /// The column of a plan that says when a record was taken; else why there is none.
 fn acquired(plan: &LogicalPlan) -> std::result::Result<Column, String> {
     let LogicalPlan::TableScan(scan) = plan else {
-        return Err("it is a view or a part of WITH; write it behind the tables of its query".to_owned());
+        return Err(
+            "it is a view or a part of WITH; write it behind the tables of its query".to_owned(),
+        );
     };
     let provider = source_as_provider(&scan.source).map_err(|error| error.to_string())?;
     let Some(table) = provider.downcast_ref::<Table>() else {

@@ -19,8 +19,8 @@ use nilometer_engine::{
     LogicalType, RelationSchema, TableSchema, TimeKind,
 };
 
-use nilometer_service::define::Numbered;
 pub(crate) use new::check_new;
+use nilometer_service::define::Numbered;
 
 use super::rows::execution;
 use super::writing::Writing;

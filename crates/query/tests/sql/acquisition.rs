@@ -49,12 +49,20 @@ impl World {
             acquisitions: Arc::clone(&context.acquisitions),
             sql: Sql::among(&context).unwrap(),
         };
-        world.done("CREATE TSTORAGE TABLE records AS (n int4be)").await;
+        world
+            .done("CREATE TSTORAGE TABLE records AS (n int4be)")
+            .await;
         world
     }
 
     async fn done(&self, sql: &str) {
-        self.sql.query("d", sql).await.unwrap().collect().await.unwrap();
+        self.sql
+            .query("d", sql)
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap();
     }
 
     async fn ask(&self, sql: &str, params: &Params) -> Result<Vec<String>, String> {
@@ -101,7 +109,8 @@ async fn what_was_known_stays_and_what_is_not_settled_is_refused() {
     world.clock.0.store(3_000 * SECOND_NS, Ordering::Relaxed);
     let refused = world.known(3_000).await.unwrap_err();
     assert!(
-        refused.contains("is not complete yet") && refused.contains("ask for 1970-01-01T00:33:20+00:00 or earlier"),
+        refused.contains("is not complete yet")
+            && refused.contains("ask for 1970-01-01T00:33:20+00:00 or earlier"),
         "{refused}"
     );
     assert_eq!(world.known(2_000).await.unwrap(), ["1"]);
@@ -142,7 +151,10 @@ async fn the_time_may_come_beside_the_statement() {
     assert!(refused.unwrap_err().contains("is not complete yet"));
     // A time without an offset is in the session's zone: 02:16 in Berlin is 01:16 in UTC, which has not come.
     let berlin = world.sql.in_zone("Europe/Berlin").unwrap();
-    for (time, is_known) in [("1970-01-01 01:16:41", true), ("1970-01-01 02:16:41", false)] {
+    for (time, is_known) in [
+        ("1970-01-01 01:16:41", true),
+        ("1970-01-01 02:16:41", false),
+    ] {
         let answer = berlin.query_with("d", sql, &asked(time)).await;
         assert_eq!(answer.is_ok(), is_known, "{time}");
     }
@@ -155,5 +167,8 @@ async fn who_may_not_read_the_records_may_not_read_what_they_were() {
     let sql = world.sql.asked_by(&nobody);
     let refused = sql.query("d", "SELECT n FROM records AS OF ACQUISITION '1970-01-01'");
     let refused = refused.await.unwrap_err().to_string();
-    assert!(refused.contains("log in") || refused.contains("may not") || refused.contains("who"), "{refused}");
+    assert!(
+        refused.contains("log in") || refused.contains("may not") || refused.contains("who"),
+        "{refused}"
+    );
 }

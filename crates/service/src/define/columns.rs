@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnSource, Declarations, Duplicates, Engine, Error as EngineError, RelationSchema,
-    Snapshot, TableSchema,
+    ColumnSource, Declarations, Duplicates, Engine, Error as EngineError, RelationSchema, Snapshot,
+    TableSchema,
 };
 
 use super::change::TableName;
@@ -422,11 +422,7 @@ pub(super) fn default_of<'a>(table: &'a TableSchema, column: &str) -> Option<&'a
 }
 
 /// The sequence that numbers a column, of a table or a relation.
-pub fn sequence_of(
-    snapshot: &Snapshot,
-    name: &TableName,
-    column: &str,
-) -> Option<String> {
+pub fn sequence_of(snapshot: &Snapshot, name: &TableName, column: &str) -> Option<String> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let default = if let Some(table) = snapshot.table(database, schema, of) {
         default_of(&table, column).map(str::to_owned)

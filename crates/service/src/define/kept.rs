@@ -65,7 +65,10 @@ impl Kept {
         self.make(engine, within)?;
         let reader = self.reader(&engine.snapshot(), within);
         let reader = reader.ok_or_else(|| dropped(within))?;
-        Ok(RelationChange::Insert(Arc::clone(reader.schema()), vec![row]))
+        Ok(RelationChange::Insert(
+            Arc::clone(reader.schema()),
+            vec![row],
+        ))
     }
 
     /// Keeps a row in the place of that of the same key.

@@ -217,8 +217,7 @@ pub(super) fn add_columns(
 ) -> Result<(), crate::Error> {
     let new = PayloadSchema::parse(text).map_err(refused)?;
     let field = |kind| ColumnKind::Field(kind);
-    let is_payload =
-        |it: &Column| it.name == PAYLOAD && it.kind == field(PhysicalType::Bytes);
+    let is_payload = |it: &Column| it.name == PAYLOAD && it.kind == field(PhysicalType::Bytes);
     if !columns.iter().any(is_payload) {
         return Err(refused(no_payload(table)));
     }

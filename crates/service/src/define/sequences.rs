@@ -8,7 +8,6 @@
 //! of the server leaves one of less than [`BLOCK`].
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_engine::{
@@ -134,16 +133,28 @@ impl Counting {
         let next = if self.is_within(next) {
             next
         } else if self.cycles {
-            if self.increment > 0 { self.min } else { self.max }
+            if self.increment > 0 {
+                self.min
+            } else {
+                self.max
+            }
         } else {
             return (None, next);
         };
-        let end = if self.increment > 0 { self.max } else { self.min };
+        let end = if self.increment > 0 {
+            self.max
+        } else {
+            self.min
+        };
         let left = (i128::from(end) - i128::from(next)) / i128::from(self.increment) + 1;
         let count = i128::from(wanted).min(left);
         let after = i128::from(next) + count * i128::from(self.increment);
         // Beyond all numbers there is none that could be kept: that the last one was given shows in one that is out of bounds.
-        let out = if self.increment > 0 { i64::MIN } else { i64::MAX };
+        let out = if self.increment > 0 {
+            i64::MIN
+        } else {
+            i64::MAX
+        };
         let after = i64::try_from(after).unwrap_or(out);
         let block = Block {
             next,
@@ -377,7 +388,7 @@ pub struct Sequences {
 type Key = (String, String, String, i64);
 
 /// Numbers of one sequence.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Block {
     next: i64,
     increment: i64,
@@ -472,7 +483,7 @@ impl Sequences {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = i64::try_from(count).unwrap_or(i64::MAX);
         let place = Place::of(sequence);
-        let made = integer(&*place.row(&engine.snapshot())?, 1);
+        let made = integer(&place.row(&engine.snapshot())?, 1);
         let block = blocks.entry(place.key(made)).or_insert(Block::EMPTY);
         let mut taken: Vec<i64> = block.by_ref().take(count).collect();
         loop {

@@ -147,12 +147,11 @@ impl Fault {
                 Object::Column => Self::UnknownColumn,
                 Object::Index => Self::UnknownName,
             },
-            DefineError::SchemaInUse { .. } => Self::InUse,
+            DefineError::SchemaInUse { .. } | DefineError::NumbersColumn { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
             DefineError::SequenceOption { .. } => Self::InvalidParameter,
-            DefineError::NumbersColumn { .. } => Self::InUse,
             DefineError::NotEmpty { .. }
             | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }

@@ -14,9 +14,7 @@ use nilometer_engine::{
     LogicalType, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
 };
 use nilometer_service::NewTable;
-use nilometer_service::define::{
-    Change, Column, Numbered, NumberedBy, TableSetting, new_records,
-};
+use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
 
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};

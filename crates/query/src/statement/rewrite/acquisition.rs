@@ -54,7 +54,9 @@ pub(crate) fn as_of_acquisition(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenW
         let before = rewritten.iter().rev();
         let mut before = before.filter(|it| !matches!(it.token, Token::Whitespace(_)));
         if !matches!(before.next().map(|it| &it.token), Some(Token::Word(_))) {
-            return Err(refused("AS OF ACQUISITION stands behind the name of a table"));
+            return Err(refused(
+                "AS OF ACQUISITION stands behind the name of a table",
+            ));
         }
         let Some(end) = end_of_time(&tokens, time) else {
             return Err(refused(

@@ -39,7 +39,15 @@ pub(crate) fn take(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Optio
             _ => break None,
         }
     };
-    let Some((from, to, TokenWithSpan { token: Token::Word(word), span })) = found else {
+    let Some((
+        from,
+        to,
+        TokenWithSpan {
+            token: Token::Word(word),
+            span,
+        },
+    )) = found
+    else {
         return (tokens, None);
     };
     let alias = word.to_ident(*span);

@@ -27,11 +27,7 @@ pub(crate) trait Reading: std::fmt::Debug + Send + Sync {
     fn next_number(&self, sequence: &define::TableName) -> Result<i64, Error>;
 
     /// Sets the number that a sequence gave last, or that it gives next. Blocks.
-    fn set_number(
-        &self,
-        sequence: &define::TableName,
-        value: (i64, bool),
-    ) -> Result<(), Error>;
+    fn set_number(&self, sequence: &define::TableName, value: (i64, bool)) -> Result<(), Error>;
 
     /// What the session was given of sequences.
     fn numbers(&self) -> &SessionNumbers;

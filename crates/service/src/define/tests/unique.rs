@@ -21,7 +21,12 @@ fn open(disk: &FaultyDisk) -> Arc<Engine> {
 }
 
 fn change(engine: &Arc<Engine>, change: Change) -> Result<(), Error> {
-    run(engine, &Principal::anyone(), &Scope::of_database("d"), change)
+    run(
+        engine,
+        &Principal::anyone(),
+        &Scope::of_database("d"),
+        change,
+    )
 }
 
 fn index(name: &str, is_unique: bool, column: &str) -> Change {

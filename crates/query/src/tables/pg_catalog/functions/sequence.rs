@@ -20,7 +20,11 @@ pub(super) const CALLS: &[Call] = &[
 pub(crate) const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
 
 /// The sequence that a name means, which the asker may use so.
-fn sequence(asked: &Asked, cells: &[Cell], privilege: Privilege) -> Result<define::TableName, Error> {
+fn sequence(
+    asked: &Asked,
+    cells: &[Cell],
+    privilege: Privilege,
+) -> Result<define::TableName, Error> {
     let reader = asked.reading.reader();
     let written = text(cells, 0).unwrap_or_default();
     let mut names = names_of(written).unwrap_or_default().into_iter().rev();
@@ -55,7 +59,10 @@ fn current(asked: &Asked, cells: &[Cell]) -> Answer {
     let given = asked.reading.numbers().current(&sequence);
     match given {
         Some(number) => Ok(number.into()),
-        None => Err(nothing(format!("currval of sequence \"{}\"", sequence.table))),
+        None => Err(nothing(format!(
+            "currval of sequence \"{}\"",
+            sequence.table
+        ))),
     }
 }
 
