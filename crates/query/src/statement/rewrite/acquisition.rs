@@ -2,7 +2,7 @@
 //! an argument of the table, and that the version that the tree has a place for (`planning::acquisition` carries it out).
 
 use datafusion::sql::sqlparser::ast::{
-    self, FromTable, FunctionArg, FunctionArgExpr, TableFactor, TableVersion, TableWithJoins,
+    self, FromTable, FunctionArgExpr, TableFactor, TableVersion, TableWithJoins,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
