@@ -245,7 +245,11 @@ impl Error {
                     Fault::Unsupported
                     | Fault::TableExists
                     | Fault::UnknownTable
-                    | Fault::NumberRange => Self::Definition {
+                    | Fault::NumberRange
+                    | Fault::SequenceLimit
+                    | Fault::InvalidParameter
+                    | Fault::NotReady
+                    | Fault::InUse => Self::Definition {
                         message,
                         fault,
                         position,

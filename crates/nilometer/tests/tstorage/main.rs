@@ -5,6 +5,8 @@
     reason = "what fails to unwrap fails the test, with the line"
 )]
 
+mod memory;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -93,6 +95,15 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Stops a program in order; what is left is its folder.
+fn stopped(mut program: Program) -> tempfile::TempDir {
+    let process = program.child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &process]).status();
+    assert!(sent.unwrap().success());
+    assert!(program.child.wait().unwrap().success());
+    std::mem::replace(&mut program.data, tempfile::tempdir().unwrap())
 }
 
 fn folder() -> PathBuf {

@@ -175,7 +175,7 @@ pub(super) fn drop_sequences(
     Ok(())
 }
 
-fn is_sequence(snapshot: &Snapshot, within: (&str, &str), name: &str) -> bool {
+pub(super) fn is_sequence(snapshot: &Snapshot, within: (&str, &str), name: &str) -> bool {
     let all = sequences::sequences(snapshot, within.0, within.1);
     all.iter().any(|it| it.name == name)
 }

@@ -325,9 +325,20 @@ fn in_schema(name: &TableName) -> String {
     format!("\"{}\".\"{}\"", name.database, name.schema)
 }
 
+/// Refuses the name of a view or a sequence for a table or relation.
 fn refuse_view(snapshot: &Snapshot, name: &TableName, table: &str) -> Result<(), EngineError> {
+    refuse_sequence(snapshot, name, table)?;
     let is_view = views::view(snapshot, &name.database, &name.schema, table).is_some();
     must_be_new(!is_view, "view", table, &in_schema(name))
+}
+
+fn refuse_sequence(
+    snapshot: &Snapshot,
+    name: &TableName,
+    taken: &str,
+) -> Result<(), EngineError> {
+    let is_there = columns::is_sequence(snapshot, (&name.database, &name.schema), taken);
+    must_be_new(!is_there, "relation", taken, &in_schema(name))
 }
 
 fn create_table(
@@ -616,6 +627,7 @@ fn create_view(
     let (database, schema, view) = (&name.database, &name.schema, &name.table);
     let snapshot = engine.snapshot();
     let place = in_schema(name);
+    refuse_sequence(&snapshot, name, view)?;
     let is_table = snapshot.table(database, schema, view).is_some();
     must_be_new(!is_table, "table", view, &place)?;
     let is_relation = lookup::find_relation(&snapshot, database, schema, view).is_some();

@@ -12,6 +12,7 @@ use nilometer_engine::{
 use super::*;
 use crate::{Class, Error, Principal, Scope};
 
+mod counting;
 mod unique;
 
 const DAY_NS: i64 = 86_400_000_000_000;
