@@ -164,6 +164,18 @@ pub enum Error {
         /// The limit in force.
         bytes_max: usize,
     },
+    /// The process is so near to the machine's memory that another large body might end it.
+    #[error(
+        "the server has {resident} of the {machine} bytes of memory that it may have here, too many for a body of {bytes} more; try again later, send smaller bodies, or give it more memory (setting memory-bytes-max)"
+    )]
+    MachineMemory {
+        /// What the body would take.
+        bytes: u64,
+        /// What the process has in memory.
+        resident: u64,
+        /// What the machine gives it.
+        machine: u64,
+    },
     /// A query ran longer than it may.
     #[error(
         "the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max"
@@ -288,7 +300,10 @@ impl Error {
                 Class::BadRequest
             }
             Self::QueriesWaiting { .. } => Class::TooMany,
-            Self::BodyMemory { .. } | Self::DeviceBusy { .. } | Self::Stopping => Class::Busy,
+            Self::BodyMemory { .. }
+            | Self::MachineMemory { .. }
+            | Self::DeviceBusy { .. }
+            | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
@@ -317,6 +332,7 @@ impl Error {
         match self {
             Self::QueriesWaiting { .. } => Some("queries-waiting-max"),
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
+            Self::MachineMemory { .. } => Some("memory-bytes-max"),
             Self::QueryTime { .. } => Some("query-ms-max"),
             Self::Memory(over) => Some(over.setting()),
             Self::WriteTime { .. } => Some("write-ms-max"),
@@ -356,6 +372,7 @@ impl Error {
             self,
             Self::QueriesWaiting { .. }
                 | Self::BodyMemory { .. }
+                | Self::MachineMemory { .. }
                 | Self::DeviceBusy { .. }
                 | Self::WriteTime { .. }
                 | Self::Engine(EngineError::Memory { .. })

@@ -75,7 +75,7 @@ impl Service {
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
             acquisitions: context.acquisitions,
-            body_memory: BodyMemory::new(bodies_bytes_max),
+            body_memory: BodyMemory::new(bodies_bytes_max).within(engine.budget().machine()),
             counters: Counters::default(),
             scheduler: tokio::sync::Mutex::default(),
             maintenance: Mutex::default(),

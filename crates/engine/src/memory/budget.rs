@@ -100,6 +100,8 @@ pub struct MemoryBudget {
 #[derive(Debug)]
 struct Inner {
     total: u64,
+    /// What the machine gives this process, as far as it says.
+    machine: Option<u64>,
     used: [AtomicU64; MemoryUse::ALL.len()],
     refused: AtomicU64,
     /// The most that all uses had together.
@@ -109,13 +111,15 @@ struct Inner {
 impl MemoryBudget {
     /// A budget of `total` bytes; 0 = half of what the machine gives this process.
     pub fn new(total: u64) -> Self {
+        let machine = machine_bytes(&read_system_text);
         let total = match total {
-            0 => machine_bytes(&read_system_text).unwrap_or(UNKNOWN_BYTES) / DEFAULT_PART,
+            0 => machine.unwrap_or(UNKNOWN_BYTES) / DEFAULT_PART,
             set => set,
         };
         Self {
             inner: Arc::new(Inner {
                 total: total.max(TOTAL_BYTES_MIN),
+                machine,
                 used: Default::default(),
                 refused: AtomicU64::new(0),
                 highest: AtomicU64::new(0),
@@ -126,6 +130,11 @@ impl MemoryBudget {
     /// Bytes for all uses together.
     pub fn total(&self) -> u64 {
         self.inner.total
+    }
+
+    /// Bytes that the machine gives this process, beyond which the system ends it; `None` where it does not say.
+    pub fn machine(&self) -> Option<u64> {
+        self.inner.machine
     }
 
     /// Bytes that a use may have now: its share, or what the others leave of the total if that is less. The cache

@@ -55,7 +55,11 @@ impl Run {
 
     /// Bytes of the texts and bytes of columns for so many rows, if they are large on average; else nothing.
     pub(crate) fn large_bytes(&self, visible: usize, is_asked: impl Fn(ColumnId) -> bool) -> u64 {
-        let texts = self.rows.columns.iter().filter(|column| is_asked(column.id));
+        let texts = self
+            .rows
+            .columns
+            .iter()
+            .filter(|column| is_asked(column.id));
         let bytes: usize = texts
             .filter_map(|column| match &column.values {
                 Values::Text(strings) | Values::Bytes(strings) => Some(strings.bytes.len()),

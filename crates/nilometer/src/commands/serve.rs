@@ -59,9 +59,9 @@ pub(crate) struct ServeArgs {
     access: AccessArgs,
     #[command(flatten)]
     influx: InfluxArgs,
-    #[cfg(feature = "sql")]
     #[command(flatten)]
     edge: EdgeArgs,
+    #[cfg(feature = "sql")]
     #[command(flatten)]
     postgres: PostgresArgs,
     #[command(flatten)]
@@ -270,7 +270,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     #[cfg(feature = "sql")]
     args.postgres.check(&all)?;
     let tstorage = args.tstorage.surface(args, &all.service)?;
-    nilometer_service::use_few_arenas();
+    nilometer_service::set_up_heap();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
     let engine = match nilometer_service::open_store(

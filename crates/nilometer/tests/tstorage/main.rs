@@ -151,7 +151,9 @@ fn the_guide_s_client_and_influxql_read_the_same_record() {
     let (before, after) = guide.split_once("## As known at a time").unwrap();
     let blocks = |part: &str| -> String {
         let blocks = part.split("```python\n").skip(1);
-        blocks.map(|rest| rest.split("```").next().unwrap()).collect()
+        blocks
+            .map(|rest| rest.split("```").next().unwrap())
+            .collect()
     };
     let port = program.tstorage.rsplit(':').next().unwrap();
     let mut script = blocks(before).replace("connect()", &format!("connect({port})"));

@@ -332,11 +332,7 @@ fn refuse_view(snapshot: &Snapshot, name: &TableName, table: &str) -> Result<(),
     must_be_new(!is_view, "view", table, &in_schema(name))
 }
 
-fn refuse_sequence(
-    snapshot: &Snapshot,
-    name: &TableName,
-    taken: &str,
-) -> Result<(), EngineError> {
+fn refuse_sequence(snapshot: &Snapshot, name: &TableName, taken: &str) -> Result<(), EngineError> {
     let is_there = columns::is_sequence(snapshot, (&name.database, &name.schema), taken);
     must_be_new(!is_there, "relation", taken, &in_schema(name))
 }

@@ -4,11 +4,12 @@
 //! requests that each took what they may, a process that uses 60 MB was seen to hold 300. In a control group of 512 MiB the next
 //! request, which may have its share too, is then the one that the system kills the server for.
 //!
-//! Does: have as many arenas as cores, where the process is the server's own; look, with each turn of a thread of maintenance,
-//! at how much is resident, and have the allocator give back what it can when that is near the budget. Does not: decide who
-//! may have how much; that is the budget's.
+//! Does: look, with each turn of a thread of maintenance, at how much is resident, and have the allocator give back what it can
+//! when that is near the budget. Does not: decide who may have how much; that is the budget's.
 
 use std::time::{Duration, Instant};
+
+use crate::heap;
 
 /// Of the budget: below this share what is kept does no harm.
 const SHARE: (u64, u64) = (3, 4);
@@ -39,12 +40,12 @@ impl HeapTrim {
         if self.next.is_some_and(|next| now < next) {
             return;
         }
-        let Some(before) = resident_bytes() else {
+        let Some(before) = heap::resident_bytes() else {
             return;
         };
         if before > self.floor_bytes {
-            release::free_memory();
-            let after = resident_bytes().unwrap_or(before);
+            heap::give_back();
+            let after = heap::resident_bytes().unwrap_or(before);
             self.tried(before, after);
         } else {
             self.pause = PAUSES[0];
@@ -62,96 +63,9 @@ impl HeapTrim {
     }
 }
 
-/// Bounds the arenas of the allocator to the number of cores, at the start of a process that is a server; eight times as many
-/// is the C library's own bound. Leaves it at what the environment says (`MALLOC_ARENA_MAX`).
-///
-/// After the same 800 hostile requests 160 MB were resident where it had been 308, and ingest was no slower.
-pub fn use_few_arenas() {
-    if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        release::bound_arenas(cores.max(2));
-    }
-}
-
-/// What of the process is in memory and nowhere else; `None` where the system does not say. Pages of files, the program's
-/// own among them, are the system's to take.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// The two calls that safe Rust has none for.
-///
-/// What they gain: free pages in the middle of arenas go back to the system, which freeing alone never does, and there are
-/// few arenas. Why they are sound: `malloc_trim` and `mallopt` take numbers, have no precondition, take the allocator's own
-/// locks and touch nothing that is in use (`malloc_trim(3)`, `mallopt(3)`). The safe twin does nothing: all that the program
-/// computes is the same, which a test looks at.
-mod release {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "a call of the C library without a precondition")]
-    pub(super) fn free_memory() {
-        // SAFETY: see the module; the argument is how much to keep at the end of the heap.
-        let _ = unsafe { libc::malloc_trim(0) };
-    }
-
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "a call of the C library without a precondition")]
-    pub(super) fn bound_arenas(most: usize) {
-        let most = libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX);
-        // SAFETY: see the module.
-        let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
-    }
-
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    pub(super) fn free_memory() {
-        twin();
-    }
-
-    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    pub(super) fn bound_arenas(_most: usize) {
-        twin();
-    }
-
-    /// Other allocators give back by themselves, or never.
-    #[cfg(any(test, not(all(target_os = "linux", target_env = "gnu"))))]
-    pub(super) fn twin() {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Blocks between which others were freed, with what is in them.
-    fn blocks() -> Vec<Vec<u8>> {
-        let all: Vec<Vec<u8>> = (0..40_000u32)
-            .map(|n| vec![n.to_le_bytes()[0]; 600 + n as usize % 3000])
-            .collect();
-        all.into_iter()
-            .enumerate()
-            .filter_map(|(n, block)| (n % 7 == 0).then_some(block))
-            .collect()
-    }
-
-    #[test]
-    fn what_is_in_use_is_the_same_with_the_call_and_with_its_twin() {
-        let mut blocks = blocks();
-        let expected = blocks.clone();
-        release::twin();
-        assert_eq!(blocks, expected);
-        release::free_memory();
-        assert_eq!(blocks, expected);
-        blocks.extend(super::tests::blocks());
-        release::free_memory();
-        assert_eq!(blocks[..expected.len()], expected);
-        release::bound_arenas(2);
-        let others = std::thread::spawn(super::tests::blocks);
-        assert_eq!(others.join().expect("it only allocates"), expected);
-        assert_eq!(blocks[..expected.len()], expected);
-    }
 
     #[test]
     fn it_is_tried_where_memory_is_near_the_budget_and_less_often_where_that_brings_little() {

@@ -11,8 +11,6 @@ use nilometer_engine::disk::{CrashPlan, FaultyDisk};
 use crate::client::{Answer, Client, Key, MAX, MIN, Record, record};
 use crate::server::{Server, World};
 
-/// More than anybody needs to see others write.
-const GETS_MAX: usize = 1_000_000;
 const HOUR: i64 = 3_600_000_000_000;
 
 fn until(acq0: i64) -> Key {
@@ -88,7 +86,6 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
     let address = server.address;
     let is_over = Arc::new(AtomicBool::new(false));
     let answers: Arc<Mutex<HashMap<i64, Vec<Record>>>> = Arc::default();
-    // Readers go on until there was something to be wrong about, however fast either side is.
     let written = Arc::new(AtomicI64::new(0));
     let writers: Vec<_> = (0..4_i32)
         .map(|writer| {
@@ -107,8 +104,8 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
                         })
                         .collect();
                     client.put(&records).ok();
-                    written.fetch_add(1, Ordering::Relaxed);
                     n += 1;
+                    written.fetch_add(1, Ordering::Relaxed);
                     // A disk in memory syncs at once: without a pause, records outgrow what is compared below.
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -122,10 +119,10 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
             std::thread::spawn(move || {
                 let mut client = Client::connect(address);
                 let mut last = i64::MIN;
-                let mut gets = 0;
-                while gets < 60 || written.load(Ordering::Relaxed) <= 100 {
-                    gets += 1;
-                    assert!(gets < GETS_MAX, "nobody writes");
+                for ask in 0..ASKS_MAX {
+                    if ask >= 60 && written.load(Ordering::Relaxed) > 100 {
+                        break;
+                    }
                     let (records, acq0) = client.get(MIN, MAX).ok();
                     assert!(acq0 >= last, "{acq0} after {last}");
                     assert!(records.iter().all(|it| it.key.4 < acq0));
@@ -142,6 +139,8 @@ fn what_was_answered_below_its_end_is_answered_again_under_concurrent_writers() 
     for writer in writers {
         writer.join().unwrap();
     }
+    let writes = written.load(Ordering::Relaxed);
+    assert!(writes > 100, "{writes}");
     let check = |server: &Server| {
         let mut client = server.connect();
         for (acq0, records) in answers.lock().unwrap().iter() {
@@ -187,7 +186,7 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
             while gets < 20 || acknowledged.load(Ordering::SeqCst) < 10 {
                 client.get(MIN, MAX).ok();
                 gets += 1;
-                assert!(gets < GETS_MAX, "nobody writes");
+                assert!(gets < ASKS_MAX, "nobody writes");
             }
             let (records, acq0) = client.get(MIN, MAX).ok();
             let sure = acknowledged.load(Ordering::SeqCst);
@@ -223,12 +222,18 @@ fn a_power_cut_takes_back_neither_records_nor_promises() {
 /// What readers were answered, by the time below which it is complete.
 type Answers = Mutex<HashMap<i64, Vec<Record>>>;
 
-/// Writers, readers and flushes at once, until readers have asked `gets` times each; then the power goes: what the disk is after
-/// that. Of what was answered only that counts which came before.
+/// Asks of one reader in a life, if no more are needed for what a life has to see; far more than a life takes.
+const ASKS_MAX: usize = 10_000;
+
+/// Writers, readers and flushes at once, until each reader has seen `ends` different times of completeness and an answer of
+/// `records` records; then the power goes: what the disk is after that. Of what was answered only that counts which came before.
+///
+/// A fixed number of asks would not do: on a machine that reads faster than it writes, readers see the same answer again and
+/// again, and in one run of twenty-four answers so many were equal that too few were left to say anything.
 fn live(
     server: &Server,
     answers: &Answers,
-    gets: usize,
+    (ends, records_min): (usize, usize),
     after: impl Fn() -> FaultyDisk,
 ) -> FaultyDisk {
     let address = server.address;
@@ -262,12 +267,18 @@ fn live(
             .map(|_| {
                 scope.spawn(|| {
                     let mut client = Client::connect(address);
-                    for _ in 0..gets {
+                    let (mut seen, mut most) = (BTreeSet::new(), 0);
+                    for _ in 0..ASKS_MAX {
+                        if seen.len() >= ends && most >= records_min {
+                            break;
+                        }
                         let before = highest.load(Ordering::SeqCst);
                         let (records, acq0) = client.get(MIN, MAX).ok();
                         assert!(acq0 >= before, "{acq0} after {before}");
                         assert!(records.iter().all(|it| it.key.4 < acq0));
                         highest.fetch_max(acq0, Ordering::SeqCst);
+                        seen.insert(acq0);
+                        most = most.max(records.len());
                         let mut answers = answers.lock().unwrap();
                         let first = answers.entry(acq0).or_insert_with(|| records.clone());
                         assert!(*first == records, "{acq0}");
@@ -309,7 +320,7 @@ fn every_answer_is_answered_again_in_every_later_life() {
             if let Some(last) = last {
                 assert!(client.get_acq(MIN, MAX).ok() >= last, "seed {seed}");
             }
-            let after = live(&server, &answers, 8, || {
+            let after = live(&server, &answers, (8, 25), || {
                 if life % 2 == 0 {
                     disk.after_power_cut(seed + life, CrashPlan::default())
                 } else {
