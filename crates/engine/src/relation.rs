@@ -178,6 +178,9 @@ pub(crate) struct Rows {
 /// Memory of a row beside its values: its counters, its version, its entries in indexes.
 const ROW_BYTES: usize = 80;
 
+/// As of this LSN a relation is as it is now, durable or not.
+pub(crate) const NEWEST: Lsn = Lsn::MAX - 1;
+
 /// What happens to a relation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {

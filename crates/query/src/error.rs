@@ -184,6 +184,15 @@ fn suggestion(nearest: Option<&str>) -> String {
 }
 
 impl Error {
+    /// One of the service, where a statement has no place for it.
+    pub(crate) fn of_service(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Engine(error) => error.into(),
+            ServiceError::Define { source, .. } => Self::of_name(source, None),
+            other => Self::internal(other.to_string()),
+        }
+    }
+
     /// Where in the statement the error is, if that is known.
     pub fn position(&self) -> Option<Position> {
         match self {
@@ -236,7 +245,11 @@ impl Error {
                     Fault::Unsupported
                     | Fault::TableExists
                     | Fault::UnknownTable
-                    | Fault::NumberRange => Self::Definition {
+                    | Fault::NumberRange
+                    | Fault::SequenceLimit
+                    | Fault::InvalidParameter
+                    | Fault::NotReady
+                    | Fault::InUse => Self::Definition {
                         message,
                         fault,
                         position,

@@ -3,6 +3,7 @@
 //! Does: plan, push filters into scans, keep plans of statements asked before. Does not: change what an answer is (`semantics`
 //! does), or run a plan.
 
+pub(crate) mod acquisition;
 pub(crate) mod bounds;
 pub(crate) mod caret;
 pub(crate) mod few_rows;

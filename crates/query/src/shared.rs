@@ -9,7 +9,7 @@ use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::define::Sequences;
-use nilometer_service::{Executor, Statements};
+use nilometer_service::{Acquisitions, Executor, Statements};
 
 use crate::SqlOptions;
 
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) executor: Arc<dyn Executor>,
     /// Numbers for rows that are about to be written.
     pub(crate) sequences: Arc<Sequences>,
+    /// Up to when the store has all records.
+    pub(crate) acquisitions: Arc<Acquisitions>,
 }
 
 impl Shared {
@@ -32,6 +34,7 @@ impl Shared {
         session: SessionState,
         statements: Arc<Statements>,
         executor: Arc<dyn Executor>,
+        acquisitions: Arc<Acquisitions>,
     ) -> Self {
         Self {
             engine,
@@ -40,6 +43,7 @@ impl Shared {
             statements,
             executor,
             sequences: Arc::default(),
+            acquisitions,
         }
     }
 
@@ -55,11 +59,15 @@ impl Shared {
 pub(crate) struct StoreState {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshot: Arc<Snapshot>,
+    /// The acquisition time below which the snapshot has all records that will ever be stamped.
+    pub(crate) complete_ns: i64,
 }
 
 impl StoreState {
     /// The newest, with what a transaction has written.
     pub(crate) fn newest(shared: &Arc<Shared>, transaction: Option<&Arc<Transaction>>) -> Self {
+        // Before the snapshot: what is complete now is in it.
+        let complete_ns = shared.acquisitions.known();
         let snapshot = match transaction {
             Some(transaction) => transaction.snapshot(),
             None => shared.engine.snapshot(),
@@ -67,6 +75,7 @@ impl StoreState {
         Self {
             shared: Arc::clone(shared),
             snapshot: Arc::new(snapshot),
+            complete_ns,
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, Path, TableName};
+use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
@@ -97,6 +98,7 @@ impl Sql {
             statements,
             executor,
             options,
+            acquisitions,
         } = context;
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
@@ -113,7 +115,7 @@ impl Sql {
         }
         let read_only = options.read_only;
         let planner = QueryPlanner::new(all_rules, engine.budget());
-        let shared = Shared::new(engine, options, session, statements, executor);
+        let shared = Shared::new(engine, options, session, statements, executor, acquisitions);
         let shared = Arc::new(shared);
         Ok(Self {
             queries: Arc::new(Queries::new(shared, planner, runtime)),
@@ -222,6 +224,8 @@ impl Sql {
         // Templates ask nobody what they may.
         let asks_names = pg_catalog::mentions(&tokens);
         let is_like_others = self.principal.is_admin() && !asks_names;
+        let asks_acquisition = asks_acquisition(&tokens);
+        let is_like_others = is_like_others && !asks_acquisition;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -235,6 +239,9 @@ impl Sql {
         let running = self.start(database, sql);
         if statement.needs_memory() {
             running.begin().await?;
+        }
+        if asks_acquisition {
+            self.complete_acquisitions().await?;
         }
         let mut reading = self.reading();
         reading.asks_names = asks_names;
@@ -308,7 +315,11 @@ impl Sql {
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
-        let reading = self.reading().of_tokens(&tokens);
+        if asks_acquisition(&tokens) {
+            self.complete_acquisitions().await?;
+        }
+        let mut reading = self.reading().of_tokens(&tokens);
+        reading.is_described = true;
         let columns = self.columns_named(&reading, database, &unfilled);
         let parameters = parameter_types::types(&unfilled, count, known, &columns);
         let params = parameter_types::stand_ins(&parameters);
@@ -470,10 +481,21 @@ impl Sql {
         statements.start(database, sql, &self.caller)
     }
 
+    /// Makes all acquisition times known up to now, for a statement that asks for one.
+    async fn complete_acquisitions(&self) -> Result<(), Error> {
+        let acquisitions = Arc::clone(&self.shared().acquisitions);
+        let complete = move || {
+            let complete = acquisitions.complete();
+            complete.map(drop).map_err(Error::of_service)
+        };
+        blocking(&self.shared().executor, complete).await
+    }
+
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
         let store = StoreState::newest(self.shared(), self.transaction.as_ref());
-        let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        let mut reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        reading.is_read_only = self.read_only;
         reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 

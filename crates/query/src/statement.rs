@@ -102,6 +102,7 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
+    let tokens = rewrite::acquisition::as_of_acquisition(tokens)?;
     let tokens = rewrite::between_symmetric(rewrite::asof_joins(tokens));
     check_tokens(&tokens, bounds.operators_max)?;
     Ok(tokens)
@@ -160,12 +161,13 @@ pub(crate) fn parse_tokens(
 }
 
 fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
+    let (tokens, alias) = rewrite::insert_alias::take(tokens);
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&GenericDialect {})
         .with_recursion_limit(NESTING_MAX)
         .build()?
         .parse_statements()?;
-    let Some(statement) = statements.pop_front() else {
+    let Some(mut statement) = statements.pop_front() else {
         return Err(Error::Syntax {
             message: "the statement is empty".to_owned(),
             position: None,
@@ -176,6 +178,9 @@ fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
             message: ONE_STATEMENT.to_owned(),
             position: None,
         });
+    }
+    if let Some(alias) = alias {
+        rewrite::insert_alias::put(&mut statement, alias);
     }
     Ok(statement)
 }
@@ -259,6 +264,7 @@ fn prepare(
     }
     headings::distinguish(statement);
     rewrite::rewrite(statement)?;
+    rewrite::acquisition::refuse_changed(statement)?;
     check_tables(statement, bounds.operators_max)?;
     Ok(if writes_too {
         headings

@@ -19,6 +19,7 @@ pub(crate) mod own_relations;
 mod payload;
 mod place;
 mod policies;
+mod records;
 mod run;
 mod sequences;
 mod views;
@@ -41,8 +42,9 @@ pub use policies::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,
     write_window,
 };
+pub use records::{ACQUIRED, PAYLOAD, RECORD_IDS, lack_of_records, new_records};
 pub use run::{run, table_to_alter};
-pub use sequences::{Numbered, NumberedBy, Sequence, Sequences, sequences};
+pub use sequences::{Counting, Numbered, NumberedBy, Sequence, Sequences, sequences};
 pub use views::{view, views};
 
 #[cfg(test)]

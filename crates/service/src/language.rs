@@ -3,6 +3,7 @@
 //! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
 //! to the surfaces.
 
+pub(crate) mod numbers;
 pub(crate) mod params;
 pub(crate) mod sets;
 
@@ -26,6 +27,8 @@ use crate::error::Error;
 use crate::executor::Executor;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
+use crate::write::acquisition::Acquisitions;
+use numbers::SessionNumbers;
 use params::Params;
 use sets::SetStream;
 
@@ -40,6 +43,8 @@ pub struct LanguageContext {
     pub executor: Arc<dyn Executor>,
     /// Limits of statements.
     pub options: QueryOptions,
+    /// When the store takes records, for who asks what was known at a time.
+    pub acquisitions: Arc<Acquisitions>,
 }
 
 impl LanguageContext {
@@ -47,6 +52,7 @@ impl LanguageContext {
     pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
         let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
         Self {
+            acquisitions: Acquisitions::new(Arc::clone(&engine)),
             engine,
             statements: Arc::new(statements),
             executor,
@@ -85,6 +91,8 @@ pub struct Client {
     pub process: i32,
     /// Settings by their names in lower case.
     pub settings: BTreeMap<String, String>,
+    /// What it was given of sequences.
+    pub numbers: Arc<SessionNumbers>,
 }
 
 impl Session {

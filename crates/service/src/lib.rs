@@ -40,6 +40,7 @@ pub use heap::set_up_heap;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
+pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{
@@ -54,7 +55,7 @@ pub use limits::statements::{
 pub use nilometer_engine::{RowWait, Savepoint, Transaction};
 pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 #[doc(hidden)]
-pub use sabotage::Sabotage;
+pub use sabotage::{AcquisitionBug, Sabotage};
 pub use service::Service;
 pub use surface::Surface;
 pub use token::Token;

@@ -50,3 +50,27 @@ impl Sabotage {
         Self::DropForgotten,
     ];
 }
+
+/// A rule of acquisition times to break; the simulation of the store plants them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquisitionBug {
+    /// What is complete does not wait for writes that are on their way.
+    WritesNotAwaited,
+    /// The bound is raised before it is durable.
+    BoundNotDurable,
+    /// The stamps of a write that failed are forgotten, although its rows may be in the log.
+    FailedWriteForgotten,
+    /// Stamps follow the clock, also where it is set back.
+    ClockBelieved,
+}
+
+impl AcquisitionBug {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::WritesNotAwaited,
+        Self::BoundNotDurable,
+        Self::FailedWriteForgotten,
+        Self::ClockBelieved,
+    ];
+}

@@ -74,7 +74,7 @@ impl Service {
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
-            acquisitions: Acquisitions::new(Arc::clone(&engine)),
+            acquisitions: context.acquisitions,
             body_memory: BodyMemory::new(bodies_bytes_max).within(engine.budget().machine()),
             counters: Counters::default(),
             scheduler: tokio::sync::Mutex::default(),

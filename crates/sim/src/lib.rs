@@ -8,6 +8,7 @@
 //! Start at [`plan`] for what a run is, at [`run()`] for the rules. `NILOMETER_SIM_SEED=n` makes the tests run one
 //! seed, `NILOMETER_SIM_SEEDS=n` that many; `make soak` runs until it is stopped and keeps what it finds ([`finding`]).
 
+pub mod acquisition;
 mod aggregate;
 pub mod corrupt;
 pub mod exhaustive;

@@ -175,6 +175,40 @@ impl Sequencer {
         }))
     }
 
+    /// Makes a batch of changes of relations durable and visible that is made at its LSN, where nothing else gets one: for what
+    /// depends on all rows of a relation, or names it by the id that it gets. `build` holds up every writer.
+    pub(in crate::engine) fn write_at(
+        &self,
+        build: impl FnOnce(Lsn) -> Result<Batch, Error>,
+    ) -> Result<Lsn, Error> {
+        let lsn = {
+            let mut sequencer = self.lock();
+            self.check_poisoned()?;
+            self.log_definitions(&mut sequencer)?;
+            let lsn = sequencer.next_lsn;
+            let made = build(lsn).and_then(|batch| {
+                let payload =
+                    record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
+                self.apply_relations(lsn, &batch.relations)?;
+                Ok((batch, payload))
+            });
+            match made {
+                Ok((batch, payload)) => {
+                    self.site.space().wrote(payload.len() as u64);
+                    self.sequence(&mut sequencer, batch, payload)
+                }
+                Err(refused) => {
+                    drop(sequencer);
+                    // What it was refused for must not be lost after the refusal was heard.
+                    self.log.sync(lsn - 1)?;
+                    return Err(refused);
+                }
+            }
+        };
+        self.log.sync(lsn)?;
+        Ok(lsn)
+    }
+
     /// Everything up to the LSN that `visible` says, with the names of now.
     pub(in crate::engine) fn moment<T>(&self, visible: impl FnOnce() -> (Lsn, T)) -> (Moment, T) {
         // Names stand still until the LSN is known: what has an LSN up to it was named before, and what is named later is

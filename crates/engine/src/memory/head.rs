@@ -13,15 +13,18 @@ use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TABLE_BYTES, TableRows};
+use crate::batch::{Batch, Column, TABLE_BYTES, TableRows, Values};
 use crate::cast::cast;
 use crate::order::sorted_order;
 use crate::ranked::{Mutex, Rank};
-use crate::schema::{Lsn, TableId};
+use crate::schema::{ColumnId, Lsn, TableId};
 use crate::tombstone::Tombstone;
 
 /// Runs of this many rows are left alone.
 const MERGE_ROWS_MAX: usize = 8192;
+
+/// Bytes of a row's texts from which on they are large; about as much as a segment keeps outside of its pages.
+const LARGE_ON_AVERAGE: usize = 16 << 10;
 
 /// Consecutive rows of one table.
 #[derive(Debug)]
@@ -48,6 +51,26 @@ impl Run {
     pub(crate) fn order(&self) -> &[u32] {
         self.order
             .get_or_init(|| sorted_order(&self.rows.series, &self.rows.times))
+    }
+
+    /// Bytes of the texts and bytes of columns for so many rows, if they are large on average; else nothing.
+    pub(crate) fn large_bytes(&self, visible: usize, is_asked: impl Fn(ColumnId) -> bool) -> u64 {
+        let texts = self
+            .rows
+            .columns
+            .iter()
+            .filter(|column| is_asked(column.id));
+        let bytes: usize = texts
+            .filter_map(|column| match &column.values {
+                Values::Text(strings) | Values::Bytes(strings) => Some(strings.bytes.len()),
+                _ => None,
+            })
+            .sum();
+        let each = bytes / self.rows.rows().max(1);
+        if each < LARGE_ON_AVERAGE {
+            return 0;
+        }
+        (each * visible) as u64
     }
 
     /// How many rows, from the start, have an LSN up to `visible`.

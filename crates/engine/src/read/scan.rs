@@ -198,6 +198,13 @@ impl Scan {
         self.plan.rows_estimate
     }
 
+    /// Bytes of large values that may come out, counting the whole of blocks at the edges. Other texts are not counted: a block has
+    /// little of them.
+    pub fn large_bytes_estimate(&self) -> u64 {
+        let plan = &self.plan;
+        plan::large_bytes(&plan.sources, &plan.series, &plan.time, &plan.fields)
+    }
+
     /// Reads everything as rows of a table: series, times and the fields of the request.
     pub(crate) fn read_rows(
         &self,

@@ -5,6 +5,8 @@
     reason = "what fails to unwrap fails the test, with the line"
 )]
 
+mod memory;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -66,11 +68,20 @@ impl Program {
 
     /// What the server answers to an InfluxQL statement.
     fn ask(&self, query: &str) -> String {
+        self.get("/query", query)
+    }
+
+    /// What it answers to an SQL statement that reads.
+    fn sql(&self, query: &str) -> String {
+        self.get("/api/v3/query_sql", query)
+    }
+
+    fn get(&self, path: &str, query: &str) -> String {
         let mut socket = TcpStream::connect(&self.http).unwrap();
         let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
         write!(
             socket,
-            "GET /query?db=tstorage&q={query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            "GET {path}?db=tstorage&q={query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         )
         .unwrap();
         let mut answer = String::new();
@@ -84,6 +95,15 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Stops a program in order; what is left is its folder.
+fn stopped(mut program: Program) -> tempfile::TempDir {
+    let process = program.child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &process]).status();
+    assert!(sent.unwrap().success());
+    assert!(program.child.wait().unwrap().success());
+    std::mem::replace(&mut program.data, tempfile::tempdir().unwrap())
 }
 
 fn folder() -> PathBuf {
@@ -128,16 +148,26 @@ fn the_guide_s_client_and_influxql_read_the_same_record() {
     let program = Program::start();
     let guide = folder().join("../../docs/guide/tstorage.md");
     let guide = std::fs::read_to_string(guide).unwrap();
-    let mut script: String = guide
-        .split("```python\n")
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap())
-        .collect();
+    let (before, after) = guide.split_once("## As known at a time").unwrap();
+    let blocks = |part: &str| -> String {
+        let blocks = part.split("```python\n").skip(1);
+        blocks
+            .map(|rest| rest.split("```").next().unwrap())
+            .collect()
+    };
     let port = program.tstorage.rsplit(':').next().unwrap();
-    script = script.replace("connect()", &format!("connect({port})"));
-    script.push_str("assert [(key[:4], payload) for key, payload in records] == [((7, 0, 0, cap), struct.pack('>10i', *range(10)))]\nassert records[0][0][4] < acq0\n");
-    let run = Command::new("python3").arg("-c").arg(script).output();
-    assert_ok(&run.unwrap());
+    let mut script = blocks(before).replace("connect()", &format!("connect({port})"));
+    script.push_str("assert [(key[:4], payload) for key, payload in records] == [((7, 0, 0, cap), struct.pack('>10i', *range(10)))]\nassert records[0][0][4] < acq0\nprint('put', flush=True)\ninput()\n");
+    script.push_str(&blocks(after));
+    script.push_str("print(closed, flush=True)\n");
+    let mut client = Command::new("python3")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "put");
     let shown = guide.split("'q=").nth(1).unwrap();
     let (query, rest) = shown.split_once("'\n").unwrap();
     let answer = rest.lines().next().unwrap();
@@ -145,6 +175,23 @@ fn the_guide_s_client_and_influxql_read_the_same_record() {
     assert!(answered.contains(answer), "{answered}");
     let rows = program.ask("SELECT acq FROM records");
     assert!(rows.contains("[\"2016-01-01T00:00:00Z\","), "{rows}");
+    // What the bill was when it was closed, and what it would be now that a record has come late.
+    client.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let closed = said.next().unwrap().unwrap();
+    assert!(client.wait().unwrap().success());
+    let shown: Vec<&str> = after.split("query_sql ").skip(1).collect();
+    assert_eq!(shown.len(), 2);
+    for shown in shown {
+        let (query, rest) = shown.split_once('\n').unwrap();
+        let (_, query) = query.split_once("q=").unwrap();
+        // Without the quotation mark of the shell at its end.
+        let query = query.get(..query.len() - 1).unwrap();
+        let answer = rest.lines().next().unwrap();
+        let answered = program.sql(&query.replace("$closed", &closed));
+        assert!(answered.contains(answer), "{query}: {answered}");
+    }
+    let refused = program.sql("SELECT count(*) FROM records AS OF ACQUISITION '2200-01-01'");
+    assert!(refused.contains("is not complete yet"), "{refused}");
 }
 
 /// The suite checks that each answer has as many records as the data set; what it reports is counted here by hand.

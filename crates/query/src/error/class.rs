@@ -43,7 +43,7 @@ impl Error {
                 "function" => Fault::UnknownFunction,
                 "database" => Fault::UnknownDatabase,
                 "schema" => Fault::UnknownSchema,
-                "table" | "view" => Fault::UnknownTable,
+                "table" | "view" | "sequence" => Fault::UnknownTable,
                 _ => Fault::UnknownName,
             },
             Self::View { .. } => Fault::Definition,

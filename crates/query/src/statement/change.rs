@@ -3,6 +3,7 @@
 //! Does: read them, and keep where their names stand. Does not: carry them out (`nilometer_service::define` does).
 
 mod index;
+mod sequence;
 mod table;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -106,11 +107,17 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     if grammar.word("table") {
         return table::create(grammar).map(Some);
     }
+    if grammar.words(&["tstorage", "table"]) {
+        return table::create_of_records(grammar).map(Some);
+    }
     if grammar.words(&["unique", "index"]) {
         return index::create(grammar, true).map(Some);
     }
     if grammar.word("index") {
         return index::create(grammar, false).map(Some);
+    }
+    if grammar.word("sequence") {
+        return sequence::create(grammar).map(Some);
     }
     if grammar.word("extension") {
         return index::extension(grammar).map(Some);
@@ -187,6 +194,8 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
         WrittenChange::of_path(&path, |path| Change::DropView { path, if_exists })
     } else if grammar.word("index") {
         index::drop(grammar)?
+    } else if grammar.word("sequence") {
+        sequence::drop(grammar)?
     } else {
         return Ok(None);
     };

@@ -12,13 +12,15 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LimitClause, ObjectName, Query, SetExpr, TableObject, Value, ValueWithSpan, Visitor,
+    LimitClause, ObjectName, Query, SetExpr, TableFactor, TableObject, Value, ValueWithSpan,
+    Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_engine::SQL_TYPE;
 use nilometer_service::{Param, Params};
 
 use super::name::Name;
+use super::rewrite::acquisition::time_of;
 use crate::walk;
 
 /// The most parameters that a statement has.
@@ -290,6 +292,13 @@ impl Visitor for Found<'_> {
             {
                 self.note(count, Some(DataType::Int64));
             }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<()> {
+        if let Some(time) = time_of(table) {
+            self.note(time, Some(timestamptz()));
         }
         ControlFlow::Continue(())
     }

@@ -1,14 +1,16 @@
 //! Rewrites of `PostgreSQL` and `TimescaleDB` syntax that the parser or the planner lacks.
 //!
-//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
+//! Does: rewrite tokens (`ASOF JOIN`, `AS OF ACQUISITION`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+pub(crate) mod acquisition;
 mod any;
 mod casts;
 pub(super) mod catalogue;
 mod distinct;
 mod exact;
 mod grouping;
+pub(crate) mod insert_alias;
 mod join;
 mod modulo;
 mod power;
@@ -157,6 +159,7 @@ impl VisitorMut for Tables {
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         unnest::rewrite(table);
+        acquisition::rewrite(table);
         ControlFlow::Continue(())
     }
 }
@@ -325,6 +328,13 @@ fn of_one(name: &str) -> ObjectName {
 
 fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
     Expr::Function(function(name, args, Vec::new()))
+}
+
+/// A call of a function with these values.
+pub(crate) fn call_of(name: &str, values: Vec<Expr>) -> Expr {
+    let args = values.into_iter();
+    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    call(name, args.collect())
 }
 
 /// A call with what stands behind its arguments, as in `array_agg(x ORDER BY y)`.

@@ -19,8 +19,8 @@ const OF_TABLE: [&str; 5] = [
     "retention",
     TSTORAGE_PAYLOAD,
 ];
-/// Kept beside the others, for a table that is there.
-const TSTORAGE_PAYLOAD: &str = "tstorage_payload";
+/// Kept beside the others.
+pub(crate) const TSTORAGE_PAYLOAD: &str = "tstorage_payload";
 /// Settings that only a new table has.
 const OF_NEW_TABLE: [&str; 7] = [
     "tags",
@@ -51,6 +51,8 @@ pub(crate) struct TableWish {
     pub(crate) time: Option<Name>,
     /// It is a hypertable.
     pub(crate) is_hypertable: bool,
+    /// The numbers of the payloads of its records.
+    pub(crate) payload: Option<String>,
 }
 
 /// Reads a list between parentheses.
@@ -199,6 +201,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
         tags: Vec::new(),
         time: None,
         is_hypertable: false,
+        payload: None,
     };
     // A hypertable keeps what is written to it, as its users expect; what they say themselves comes after.
     for setting in list {
@@ -222,11 +225,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                 let order = setting.text()?.to_ascii_lowercase();
                 orders.push((setting, order));
             }
-            TSTORAGE_PAYLOAD => {
-                return Err(setting.refuse(
-                    "set it when the table is there, with ALTER TABLE ... SET (tstorage_payload = '...')",
-                ));
-            }
+            TSTORAGE_PAYLOAD => wish.payload = Some(setting.text()?.to_owned()),
             name if OF_TABLE.contains(&name) => of_one(setting)?.apply(&mut wish.settings),
             _ => {
                 return Err(setting.unknown(

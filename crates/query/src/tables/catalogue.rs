@@ -18,10 +18,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
 use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
-use nilometer_service::{Client, Place, Principal, Privilege};
+use nilometer_service::{Client, Place, Principal, Privilege, SessionNumbers};
 
 use crate::Params;
 use crate::error::Error;
+use crate::planning::acquisition::AsKnown;
 use crate::planning::bounds::bound_tables;
 use crate::semantics::clocks;
 use crate::semantics::merged;
@@ -59,6 +60,14 @@ pub(crate) struct ReadContext {
     schema: Option<String>,
     /// Whether the statement calls functions that ask for names or for the session.
     pub(crate) asks_names: bool,
+    /// The acquisition time below which the snapshot has all records.
+    complete_ns: i64,
+    /// Whether the statement is described before its parameters have values.
+    pub(crate) is_described: bool,
+    /// Whether it may change nothing, not even a sequence.
+    pub(crate) is_read_only: bool,
+    /// What the statement was given of sequences, of a sender that keeps no connection.
+    own_numbers: Arc<SessionNumbers>,
     /// The names of the statement's database, once they are asked for.
     names: Arc<OnceLock<Arc<Catalogue>>>,
     /// Views around what is planned now.
@@ -119,6 +128,38 @@ impl Reading for ReadContext {
         &self.snapshot
     }
 
+    fn next_number(&self, sequence: &define::TableName) -> std::result::Result<i64, Error> {
+        if self.is_read_only {
+            return Err(Error::ReadOnly);
+        }
+        let taken = self.shared.sequences.take(&self.shared.engine, sequence, 1);
+        let number = taken.map_err(Error::of_service)?.pop();
+        let number = number.ok_or_else(|| Error::internal("a sequence gave no number"))?;
+        Self::numbers(self).given(sequence, number);
+        Ok(number)
+    }
+
+    fn set_number(
+        &self,
+        sequence: &define::TableName,
+        (value, is_called): (i64, bool),
+    ) -> std::result::Result<(), Error> {
+        if self.is_read_only {
+            return Err(Error::ReadOnly);
+        }
+        let (sequences, engine) = (&self.shared.sequences, &self.shared.engine);
+        let set = sequences.set(engine, sequence, (value, is_called));
+        set.map_err(Error::of_service)?;
+        if is_called {
+            Self::numbers(self).set(sequence, value);
+        }
+        Ok(())
+    }
+
+    fn numbers(&self) -> &SessionNumbers {
+        Self::numbers(self)
+    }
+
     async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         Self::provider(self, name).await
     }
@@ -134,6 +175,10 @@ impl ReadContext {
             names: Arc::default(),
             shared: store.shared,
             snapshot: store.snapshot,
+            complete_ns: store.complete_ns,
+            is_described: false,
+            is_read_only: false,
+            own_numbers: Arc::default(),
             zone,
             depth: 0,
             making: None,
@@ -160,6 +205,27 @@ impl ReadContext {
         }
     }
 
+    /// The same on another moment of the store.
+    pub(crate) fn at(&self, store: StoreState) -> Self {
+        let new = Self::new(store, self.zone.clone(), self.principal.clone());
+        Self {
+            client: self.client.clone(),
+            schema: self.schema.clone(),
+            asks_names: self.asks_names,
+            is_read_only: self.is_read_only,
+            own_numbers: Arc::clone(&self.own_numbers),
+            ..new
+        }
+    }
+
+    /// What the session was given of sequences.
+    pub(crate) fn numbers(&self) -> &SessionNumbers {
+        match &self.client {
+            Some(client) => &client.numbers,
+            None => &self.own_numbers,
+        }
+    }
+
     fn as_reading(&self) -> Arc<dyn Reading> {
         Arc::new(self.clone())
     }
@@ -169,6 +235,7 @@ impl ReadContext {
         StoreState {
             shared: Arc::clone(&self.shared),
             snapshot: Arc::clone(&self.snapshot),
+            complete_ns: self.complete_ns,
         }
     }
 
@@ -254,6 +321,8 @@ impl ReadContext {
     pub(crate) fn session(&self, place: &NameScope) -> SessionState {
         let mut session = self.shared.session().clone();
         session.register_catalog_list(Arc::new(Databases(self.clone())));
+        // Always there: without it the planner passes over the clause. It fails never.
+        let _ = session.register_relation_planner(Arc::new(self.as_known()));
         let names = &mut session.config_mut().options_mut().catalog;
         names.default_catalog.clone_from(&place.database);
         names.default_schema.clone_from(&place.schema);
@@ -266,6 +335,20 @@ impl ReadContext {
         // The time that now() means in this statement.
         session.mark_start_execution();
         session
+    }
+
+    /// What plans tables as they were known at a time. In a view times mean the same in every session.
+    fn as_known(&self) -> AsKnown {
+        let is_view = self.depth > 0 || self.making.is_some();
+        AsKnown {
+            zone: if is_view {
+                Zone::default()
+            } else {
+                self.zone.clone()
+            },
+            complete_ns: self.complete_ns,
+            is_described: self.is_described,
+        }
     }
 
     /// The plan of a view, if it can be read.

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Check, ColumnSource, RelationSchema, TIME_COLUMN, TableSchema, nearest};
-use nilometer_service::define::{self, INFORMATION_SCHEMA, Numbered, NumberedBy, SYSTEM_SCHEMA};
+use nilometer_service::define::{
+    self, INFORMATION_SCHEMA, Numbered, NumberedBy, PayloadSchema, SYSTEM_SCHEMA, payload_schema,
+};
 
 use crate::Params;
 use crate::error::Error;
 use crate::planning::plan::plan;
 use crate::statement::name::{NameScope, TableName, literal, quoted};
-use crate::statement::settings::{cold_after_text, duplicates_text, duration_text, retention_text};
+use crate::statement::settings::{
+    TSTORAGE_PAYLOAD, cold_after_text, duplicates_text, duration_text, retention_text,
+};
 use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
 use crate::statement::{Bounds, Show, Statement, parse, unknown_setting};
 use crate::tables::catalogue::ReadContext;
@@ -168,7 +172,8 @@ pub(crate) fn create(reading: &ReadContext, name: &TableName) -> Result<RecordBa
         .join(".");
     let (database, schema, table) = (&name.database, &name.schema, &name.table);
     let statement = if let Some(table) = snapshot.table(database, schema, table) {
-        create_table(&shown, &table)
+        let payload = payload_schema(snapshot, (database, schema), &table);
+        create_table(&shown, &table, payload)
     } else if let Some(relation) = relation::find(snapshot, name) {
         create_relation(&shown, relation.schema())
     } else if let Some(query) = define::view(snapshot, database, schema, table) {
@@ -187,7 +192,7 @@ pub(crate) fn create(reading: &ReadContext, name: &TableName) -> Result<RecordBa
     Ok(RecordBatch::try_new(Arc::new(schema), columns).expect("two columns of text with one row"))
 }
 
-fn create_table(shown: &str, table: &TableSchema) -> String {
+fn create_table(shown: &str, table: &TableSchema, payload: Option<PayloadSchema>) -> String {
     let mut text = format!("CREATE TABLE {shown} (\n");
     let shown = table.shown_columns();
     for (at, field) in shown.schema.fields().iter().enumerate() {
@@ -211,7 +216,8 @@ fn create_table(shown: &str, table: &TableSchema) -> String {
         let _ = write!(text, ",\n  {}", check_text(check));
     }
     text.push_str("\n) WITH (");
-    for (at, (name, value)) in settings(table).into_iter().enumerate() {
+    let payload = payload.map(|schema| (TSTORAGE_PAYLOAD, schema.to_string()));
+    for (at, (name, value)) in settings(table).into_iter().chain(payload).enumerate() {
         let separator = if at > 0 { ", " } else { "" };
         let _ = write!(text, "{separator}{name} = {}", literal(&value));
     }

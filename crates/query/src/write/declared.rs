@@ -20,6 +20,7 @@ use nilometer_engine::{
 };
 
 pub(crate) use new::check_new;
+use nilometer_service::define::Numbered;
 
 use super::rows::execution;
 use super::writing::Writing;
@@ -139,6 +140,13 @@ impl Rules {
             }
         }
         Ok(())
+    }
+
+    /// Whether a default calls what only statements have that ask for it.
+    pub(super) fn asks_names(&self) -> bool {
+        let defaults = self.columns.iter().filter_map(|it| it.default.as_deref());
+        let mut others = defaults.filter(|default| Numbered::of(default).is_none());
+        others.any(|default| default.contains("nextval"))
     }
 
     fn default(&self, name: &str, writing: &Writing<'_>) -> Result<ast::Expr, Error> {
@@ -317,6 +325,8 @@ pub(crate) async fn completed(
         None => Rules::of_table(&*writing.table(name)?),
     }
     .at(name);
+    let mut writing = writing;
+    writing.reading.asks_names |= rules.asks_names();
     let (rows, _writing) = rules.inserted(writing, rows).await?;
     Ok(rows)
 }

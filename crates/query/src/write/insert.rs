@@ -26,7 +26,7 @@ use nilometer_engine::ingest::OnConflict;
 
 /// Carries out an INSERT. Returns how many rows are there now because of it.
 pub(crate) async fn insert(
-    writing: Writing<'_>,
+    mut writing: Writing<'_>,
     mut insert: Insert,
 ) -> Result<(u64, Writing<'_>), Error> {
     refuse_extras(&insert)?;
@@ -45,6 +45,7 @@ pub(crate) async fn insert(
     }
     let table = writing.table(&name)?;
     let rules = Rules::of_table(&table).at(&name);
+    writing.reading.asks_names |= rules.asks_names();
     let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let mut source = source_of(&mut insert)?;

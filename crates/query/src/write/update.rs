@@ -23,7 +23,7 @@ use crate::tables::table::ROW_COLUMNS;
 /// Carries out an UPDATE. Returns how many rows it changed.
 pub(crate) async fn update(
     mut writing: Writing<'_>,
-    update: Update,
+    mut update: Update,
 ) -> Result<(u64, Writing<'_>), Error> {
     let is_plain = update.output.is_none()
         && update.or.is_none()
@@ -46,6 +46,8 @@ pub(crate) async fn update(
     };
     let sources = Sources::new(from, others);
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
+        let rules = Rules::of_relation(reader.schema()).at(&name);
+        rules.assign(&mut update.assignments, &mut writing)?;
         let (values, position) =
             assigned(&reader.schema().shown_columns().schema, &update.assignments)?;
         let update = super::relation::Update {
@@ -58,6 +60,8 @@ pub(crate) async fn update(
         return super::relation::update(writing, update).await;
     }
     let table = writing.table(&name)?;
+    let rules = Rules::of_table(&table).at(&name);
+    rules.assign(&mut update.assignments, &mut writing)?;
     let (query, position) = query(&table, &update.assignments, &sources, update.selection)?;
     let mut tries = 0;
     loop {

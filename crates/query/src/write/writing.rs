@@ -125,8 +125,7 @@ impl Writing<'_> {
     pub(crate) fn again(self) -> Self {
         let transaction = self.writer.transaction.as_ref();
         let store = StoreState::newest(&self.queries.shared, transaction);
-        let principal = self.reading.principal.clone();
-        let reading = ReadContext::new(store, self.reading.zone.clone(), principal);
+        let reading = self.reading.at(store);
         Self { reading, ..self }
     }
 

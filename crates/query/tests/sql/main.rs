@@ -5,6 +5,7 @@
     reason = "what fails to unwrap fails the test, with the line"
 )]
 
+mod acquisition;
 mod aggregates;
 mod definitions;
 mod frames;

@@ -95,6 +95,10 @@ pub enum Change {
         declared: DeclaredTable,
         /// It is a hypertable from the start.
         is_hypertable: bool,
+        /// The numbers that payloads of `TStorage`'s records hold, as [`PayloadSchema`] reads them; those without a column get one.
+        ///
+        /// [`PayloadSchema`]: super::PayloadSchema
+        payload: Option<String>,
     },
     /// Makes a relation.
     CreateRelation {
@@ -151,6 +155,22 @@ pub enum Change {
         /// Its name.
         path: Path,
         /// One that is not there is no error.
+        if_exists: bool,
+    },
+    /// Makes a sequence.
+    CreateSequence {
+        /// Its name.
+        path: Path,
+        /// Something of the name is no error, and stays as it is.
+        if_not_exists: bool,
+        /// How it counts.
+        counting: super::sequences::Counting,
+    },
+    /// Drops sequences, once all are known to be there and free.
+    DropSequences {
+        /// Their names.
+        paths: Vec<Path>,
+        /// Any may be missing.
         if_exists: bool,
     },
     /// Asks for what an extension of `PostgreSQL` has. What is there is there without it.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnSource, Declarations, Duplicates, Engine, Error as EngineError, RelationSchema,
+    ColumnSource, Declarations, Duplicates, Engine, Error as EngineError, RelationSchema, Snapshot,
     TableSchema,
 };
 
@@ -15,7 +15,7 @@ use super::error::{DefineError, Object, Part};
 use super::indexes::{self, NewIndex, Owner};
 use super::lookup;
 use super::place::{existing_table, must_be_new};
-use super::sequences::{self, Numbered};
+use super::sequences::{self, Counting, Numbered};
 use super::{hypertables, views};
 use crate::error::Error;
 
@@ -69,14 +69,27 @@ pub(super) fn forget_of_table(
     name: &TableName,
     table: &TableSchema,
 ) -> Result<(), EngineError> {
+    let owner = Owner::Table(table.id);
+    forget_all(engine, name, owner, &numbered_of_table(table))?;
+    hypertables::forget(engine, name, table.id)
+}
+
+fn numbered_of_table(table: &TableSchema) -> Vec<(String, Numbered)> {
     let columns = table.tags.iter().chain(&table.fields);
-    let columns = columns.map(|column| {
+    numbered(columns.map(|column| {
         let declared = column.declared.as_ref();
         let default = declared.and_then(|it| it.default.as_ref());
         (column.name.as_str(), default)
-    });
-    forget_all(engine, name, Owner::Table(table.id), &numbered(columns))?;
-    hypertables::forget(engine, name, table.id)
+    }))
+}
+
+fn numbered_of_relation(relation: &RelationSchema) -> Vec<(String, Numbered)> {
+    let columns = relation.columns.iter().enumerate();
+    numbered(columns.map(|(at, column)| {
+        let declared = relation.declared_column(at);
+        let default = declared.and_then(|it| it.default.as_ref());
+        (column.name.as_str(), default)
+    }))
 }
 
 /// Forgets what was kept of a relation that was dropped.
@@ -85,13 +98,8 @@ pub(super) fn forget_of_relation(
     name: &TableName,
     relation: &RelationSchema,
 ) -> Result<(), EngineError> {
-    let columns = relation.columns.iter().enumerate().map(|(at, column)| {
-        let declared = relation.declared_column(at);
-        let default = declared.and_then(|it| it.default.as_ref());
-        (column.name.as_str(), default)
-    });
     let owner = Owner::Relation(relation.id);
-    forget_all(engine, name, owner, &numbered(columns))
+    forget_all(engine, name, owner, &numbered_of_relation(relation))
 }
 
 fn forget_all(
@@ -112,6 +120,100 @@ fn forget_all(
         sequences::forget(engine, within, &names)?;
     }
     indexes::forget_of(engine, within, owner)
+}
+
+/// Makes a sequence by itself.
+pub(super) fn create_sequence(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    if_not_exists: bool,
+    counting: Counting,
+) -> Result<(), Error> {
+    let within = (name.database.as_str(), name.schema.as_str());
+    if is_taken(engine, within, &name.table) {
+        if if_not_exists {
+            return Ok(());
+        }
+        must_be_new(false, "relation", &name.table, &in_words(within))?;
+    }
+    sequences::create(engine, name, counting)
+}
+
+/// Drops sequences that number no column, once all are known to be there.
+pub(super) fn drop_sequences(
+    engine: &Arc<Engine>,
+    names: &[TableName],
+    if_exists: bool,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let mut known = Vec::new();
+    for name in names {
+        let within = (name.database.as_str(), name.schema.as_str());
+        if !is_sequence(&snapshot, within, &name.table) {
+            if if_exists {
+                continue;
+            }
+            let found = lookup::find_schema(&snapshot, within.0, within.1);
+            found.map_err(|missing| missing.about(Part::Start))?;
+            return Err(sequences::unknown(&name.table).about(Part::Start));
+        }
+        if let Some((table, column)) = numbered_by(&snapshot, within, &name.table) {
+            let sequence = name.table.clone();
+            let numbers = DefineError::NumbersColumn {
+                sequence,
+                table,
+                column,
+            };
+            return Err(numbers.about(Part::Start));
+        }
+        known.push(name);
+    }
+    for name in known {
+        let within = (name.database.as_str(), name.schema.as_str());
+        sequences::forget(engine, within, std::slice::from_ref(&name.table))?;
+    }
+    Ok(())
+}
+
+pub(super) fn is_sequence(snapshot: &Snapshot, within: (&str, &str), name: &str) -> bool {
+    let all = sequences::sequences(snapshot, within.0, within.1);
+    all.iter().any(|it| it.name == name)
+}
+
+/// The table and the column of a schema that a sequence numbers.
+fn numbered_by(
+    snapshot: &Snapshot,
+    within: (&str, &str),
+    sequence: &str,
+) -> Option<(String, String)> {
+    let of = |table: &str, all: Vec<(String, Numbered)>| {
+        let mut all = all.into_iter();
+        let found = all.find(|(_, numbered)| numbered.sequence == sequence);
+        found.map(|(column, _)| (table.to_owned(), column))
+    };
+    let tables = snapshot.tables(within.0, within.1).unwrap_or_default();
+    let in_tables = tables.iter().find_map(|name| {
+        let table = snapshot.table(within.0, within.1, name)?;
+        of(name, numbered_of_table(&table))
+    });
+    in_tables.or_else(|| {
+        let relations = lookup::relations(snapshot, within.0, within.1);
+        relations.iter().find_map(|name| {
+            let reader = snapshot.relation(within.0, within.1, name)?;
+            of(name, numbered_of_relation(reader.schema()))
+        })
+    })
+}
+
+/// Whether something of a schema has this name already that lives among its tables.
+fn is_taken(engine: &Arc<Engine>, within: (&str, &str), name: &str) -> bool {
+    let snapshot = engine.snapshot();
+    snapshot.table(within.0, within.1, name).is_some()
+        || lookup::find_relation(&snapshot, within.0, within.1, name).is_some()
+        || views::view(&snapshot, within.0, within.1, name).is_some()
+        || indexes::owner_text(&snapshot, within, name).is_some()
+        || is_sequence(&snapshot, within, name)
+        || key_owner(engine, within, name).is_some()
 }
 
 /// Makes an index.
@@ -135,6 +237,7 @@ pub(super) fn create_index(
         let is_table = snapshot.table(within.0, within.1, name).is_some()
             || lookup::find_relation(&snapshot, within.0, within.1, name).is_some()
             || views::view(&snapshot, within.0, within.1, name).is_some()
+            || is_sequence(&snapshot, within, name)
             || key_owner(engine, within, name).is_some();
         if new.if_not_exists && (!is_new || is_table) {
             return Ok(());
@@ -157,13 +260,17 @@ pub(super) fn create_index(
             return Ok(indexes::keep(engine, within, owner, (name, &base), new)?);
         }
         let key = name.unwrap_or(&base);
-        let id = engine.add_unique_key(within.0, within.1, &table.table, (key, &named))?;
-        return Ok(indexes::hand_over(
-            engine,
-            within,
-            owner,
-            Owner::Relation(id),
-        )?);
+        // The relation gets another id, and its plain indexes are kept by it: both in one record, or a kill between them would
+        // leave it without.
+        engine.add_unique_key(
+            (within.0, within.1, &table.table),
+            (key, &named),
+            |from, to| {
+                let (from, to) = (Owner::Relation(from), Owner::Relation(to));
+                indexes::handed_over(&engine.snapshot(), within, from, to)
+            },
+        )?;
+        return Ok(());
     }
     let Some((table, schema)) = existing_table(engine, table, false)? else {
         return Ok(());
@@ -315,11 +422,7 @@ pub(super) fn default_of<'a>(table: &'a TableSchema, column: &str) -> Option<&'a
 }
 
 /// The sequence that numbers a column, of a table or a relation.
-pub fn sequence_of(
-    snapshot: &nilometer_engine::Snapshot,
-    name: &TableName,
-    column: &str,
-) -> Option<String> {
+pub fn sequence_of(snapshot: &Snapshot, name: &TableName, column: &str) -> Option<String> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let default = if let Some(table) = snapshot.table(database, schema, of) {
         default_of(&table, column).map(str::to_owned)

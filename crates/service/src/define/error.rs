@@ -177,10 +177,50 @@ pub enum DefineError {
         number: i64,
     },
     /// A sequence has no number left.
-    #[error("the sequence \"{sequence}\" has given its last number")]
+    #[error("nextval: reached {end} value of sequence \"{sequence}\" ({last})")]
     Exhausted {
         /// The sequence.
         sequence: String,
+        /// Which end it has come to: `maximum` or `minimum`.
+        end: &'static str,
+        /// The last number.
+        last: i64,
+    },
+    /// A number that a sequence cannot be set to.
+    #[error("setval: value {value} is out of bounds for sequence \"{sequence}\" ({min}..{max})")]
+    BeyondSequence {
+        /// The sequence.
+        sequence: String,
+        /// The number.
+        value: i64,
+        /// Its least number.
+        min: i64,
+        /// Its greatest.
+        max: i64,
+    },
+    /// A session asks what it was given last, and was given nothing.
+    #[error("{asked} is not yet defined in this session; call nextval first")]
+    NothingGiven {
+        /// `currval of sequence "s"`, or `lastval`.
+        asked: String,
+    },
+    /// A way to count that there is not.
+    #[error("the sequence cannot be: {reason}")]
+    SequenceOption {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A column takes its numbers from the sequence.
+    #[error(
+        "cannot drop sequence {sequence} because the default of column \"{column}\" of table \"{table}\" depends on it; drop the table, or the column, first"
+    )]
+    NumbersColumn {
+        /// The sequence.
+        sequence: String,
+        /// The column's table.
+        table: String,
+        /// The column.
+        column: String,
     },
     /// An extension that there is not.
     #[error("the extension \"{name}\" is not available; there is timescaledb, which needs none")]

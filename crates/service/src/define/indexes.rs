@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::{Engine, Error as EngineError, PhysicalType, Snapshot, Value};
+use nilometer_engine::{
+    Engine, Error as EngineError, PhysicalType, RelationChange, Snapshot, Value,
+};
 
 use super::kept::{Kept, Within, integer, text};
 use super::own_relations::INDEXES;
@@ -169,24 +171,26 @@ pub(super) fn keep(
     })
 }
 
-/// Gives the indexes of one to another, which stands in its place.
-pub(super) fn hand_over(
-    engine: &Arc<Engine>,
+/// What gives the indexes of one to another, which stands in its place.
+pub(super) fn handed_over(
+    snapshot: &Snapshot,
     within: Within<'_>,
     from: Owner,
     to: Owner,
-) -> Result<(), EngineError> {
+) -> Vec<RelationChange> {
+    let Some(reader) = KEPT.reader(snapshot, within) else {
+        return Vec::new();
+    };
     let (from, to) = (from.text(), to.text());
-    for row in KEPT.rows(&engine.snapshot(), within) {
-        if text(&row, 1) == from {
-            let mut row = row.to_vec();
-            if let Some(owner) = row.get_mut(1) {
-                *owner = Value::from(to.as_str());
-            }
-            KEPT.put(engine, within, row)?;
+    let mut rows = Vec::new();
+    for row in reader.rows().iter().filter(|row| text(row, 1) == from) {
+        let mut row = row.to_vec();
+        if let Some(owner) = row.get_mut(1) {
+            *owner = Value::from(to.as_str());
         }
+        rows.push(row);
     }
-    Ok(())
+    vec![RelationChange::Replace(Arc::clone(reader.schema()), rows)]
 }
 
 /// Forgets the indexes of a table or relation that is gone.

@@ -55,6 +55,22 @@ impl Kept {
         })
     }
 
+    /// What keeps a row, for who writes several things at once; one of the same key is an error.
+    pub(super) fn insertion(
+        &self,
+        engine: &Arc<Engine>,
+        within: Within<'_>,
+        row: Vec<Value>,
+    ) -> Result<RelationChange, EngineError> {
+        self.make(engine, within)?;
+        let reader = self.reader(&engine.snapshot(), within);
+        let reader = reader.ok_or_else(|| dropped(within))?;
+        Ok(RelationChange::Insert(
+            Arc::clone(reader.schema()),
+            vec![row],
+        ))
+    }
+
     /// Keeps a row in the place of that of the same key.
     pub(super) fn put(
         &self,
@@ -107,14 +123,18 @@ impl Kept {
         change: impl FnOnce(Arc<nilometer_engine::RelationSchema>) -> RelationChange,
     ) -> Result<(), EngineError> {
         let reader = self.reader(&engine.snapshot(), within);
-        let reader = reader.ok_or_else(|| EngineError::NotFound {
-            what: "schema",
-            name: within.1.to_owned(),
-            place: format!("database \"{}\"", within.0),
-            hint: "it was dropped meanwhile".to_owned(),
-        })?;
+        let reader = reader.ok_or_else(|| dropped(within))?;
         engine.write_relations(&[change(Arc::clone(reader.schema()))])?;
         Ok(())
+    }
+}
+
+fn dropped((database, schema): Within<'_>) -> EngineError {
+    EngineError::NotFound {
+        what: "schema",
+        name: schema.to_owned(),
+        place: format!("database \"{database}\""),
+        hint: "it was dropped meanwhile".to_owned(),
     }
 }
 

@@ -23,13 +23,16 @@ pub(crate) const DEVICES: &str = "system devices";
 
 /// Sequences, in each schema.
 pub(crate) const SEQUENCES: &str = "system sequences";
+/// How sequences count that do not count from one by ones, in each schema.
+pub(crate) const SEQUENCE_OPTIONS: &str = "system sequence options";
 /// Indexes, in each schema.
 pub(crate) const INDEXES: &str = "system indexes";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 13] = [
     SEQUENCES,
+    SEQUENCE_OPTIONS,
     INDEXES,
     HYPERTABLES,
     USERS,

@@ -11,8 +11,9 @@ use nilometer_engine::{
     PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
 };
 
-use super::change::TableName;
+use super::change::{Column, TableName};
 use super::error::DefineError;
+use super::records::PAYLOAD;
 use super::views;
 use crate::define::own_relations::PAYLOAD_SCHEMAS;
 
@@ -208,6 +209,48 @@ pub fn payload_schema(
     }
 }
 
+/// Adds the columns of a payload schema to those of a table that is about to be made, unless they are among them.
+pub(super) fn add_columns(
+    columns: &mut Vec<Column>,
+    table: &str,
+    text: &str,
+) -> Result<(), crate::Error> {
+    let new = PayloadSchema::parse(text).map_err(refused)?;
+    let field = |kind| ColumnKind::Field(kind);
+    let is_payload = |it: &Column| it.name == PAYLOAD && it.kind == field(PhysicalType::Bytes);
+    if !columns.iter().any(is_payload) {
+        return Err(refused(no_payload(table)));
+    }
+    for column in new.columns {
+        let kind = field(column.kind());
+        match columns.iter().find(|it| it.name == column.name) {
+            None => columns.push(Column {
+                name: column.name,
+                kind,
+                declared: Declared::default(),
+            }),
+            Some(it) if it.kind == kind && it.declared.of.is_none_or(LogicalType::is_plain) => {}
+            Some(_) => return Err(refused(of_another_type(&column.name))),
+        }
+    }
+    Ok(())
+}
+
+fn refused(reason: String) -> crate::Error {
+    crate::Error::Define {
+        part: super::error::Part::Other,
+        source: DefineError::PayloadSchema { reason },
+    }
+}
+
+fn no_payload(table: &str) -> String {
+    format!("the table \"{table}\" has no field payload of bytes")
+}
+
+fn of_another_type(column: &str) -> String {
+    format!("the table has a column \"{column}\" of another type")
+}
+
 /// Keeps the payload schema of a table in place of the one before, and adds the columns that it does not have; an empty text
 /// forgets it, and leaves the columns.
 pub(super) fn set(
@@ -227,17 +270,12 @@ pub(super) fn set(
         }
         return Ok(());
     }
-    let refused = |reason| crate::Error::Define {
-        part: super::error::Part::Other,
-        source: DefineError::PayloadSchema { reason },
-    };
     let new = PayloadSchema::parse(text).map_err(refused)?;
     let is_bytes = |column: &nilometer_engine::ColumnDef| {
         column.kind == ColumnKind::Field(PhysicalType::Bytes)
     };
-    if !table.field("payload").is_some_and(is_bytes) {
-        let reason = format!("the table \"{}\" has no field payload of bytes", name.table);
-        return Err(refused(reason));
+    if !table.field(PAYLOAD).is_some_and(is_bytes) {
+        return Err(refused(no_payload(&name.table)));
     }
     let mut missing = Vec::new();
     for column in &new.columns {
@@ -249,10 +287,7 @@ pub(super) fn set(
         match table.field(&column.name) {
             None => missing.push((column, kind)),
             Some(field) if field.kind == kind && field.of().is_none_or(LogicalType::is_plain) => {}
-            Some(_) => {
-                let reason = format!("the table has a column \"{}\" of another type", column.name);
-                return Err(refused(reason));
-            }
+            Some(_) => return Err(refused(of_another_type(&column.name))),
         }
     }
     for (column, kind) in missing {

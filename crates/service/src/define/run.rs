@@ -103,11 +103,15 @@ pub fn run(
         Change::CreateTable {
             path,
             if_not_exists,
-            columns,
+            mut columns,
             settings,
             declared,
             is_hypertable,
+            payload,
         } => {
+            if let Some(text) = &payload {
+                payload::add_columns(&mut columns, &path.last, text)?;
+            }
             let mut declared = Declarations {
                 table: declared,
                 columns: columns.iter().map(|it| it.declared.clone()).collect(),
@@ -118,7 +122,8 @@ pub fn run(
                 path,
                 if_not_exists,
                 &columns,
-                (settings, &mut declared, is_hypertable),
+                (settings, &mut declared),
+                (is_hypertable, payload.as_deref()),
             )
         }
         Change::CreateRelation {
@@ -141,6 +146,19 @@ pub fn run(
                 principal.check(Privilege::Define, about)?;
             }
             columns::drop_index(engine, &name, if_exists)
+        }
+        Change::CreateSequence {
+            path,
+            if_not_exists,
+            counting,
+        } => {
+            let name = place_for(engine, place, path)?;
+            columns::create_sequence(engine, &name, if_not_exists, counting)
+        }
+        Change::DropSequences { paths, if_exists } => {
+            let names = paths.into_iter().map(|path| place.table(path));
+            let names = names.collect::<Result<Vec<_>, _>>()?;
+            columns::drop_sequences(engine, &names, if_exists)
         }
         Change::CreateExtension { name } => match name.as_str() {
             "timescaledb" | "plpgsql" => Ok(()),
@@ -199,7 +217,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::RenameSchema { path, .. }
         | Change::SetSchema { path, .. }
         | Change::SetPolicy { path, .. } => (path, true),
-        Change::DropTables { paths, .. } => {
+        Change::DropTables { paths, .. } | Change::DropSequences { paths, .. } => {
             for path in paths {
                 check_table(principal, place, path)?;
             }
@@ -215,6 +233,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
             return refuse_internal(&place.table(path.clone())?.database);
         }
         Change::CreateIndex { path, .. }
+        | Change::CreateSequence { path, .. }
         | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
@@ -306,9 +325,16 @@ fn in_schema(name: &TableName) -> String {
     format!("\"{}\".\"{}\"", name.database, name.schema)
 }
 
+/// Refuses the name of a view or a sequence for a table or relation.
 fn refuse_view(snapshot: &Snapshot, name: &TableName, table: &str) -> Result<(), EngineError> {
+    refuse_sequence(snapshot, name, table)?;
     let is_view = views::view(snapshot, &name.database, &name.schema, table).is_some();
     must_be_new(!is_view, "view", table, &in_schema(name))
+}
+
+fn refuse_sequence(snapshot: &Snapshot, name: &TableName, taken: &str) -> Result<(), EngineError> {
+    let is_there = columns::is_sequence(snapshot, (&name.database, &name.schema), taken);
+    must_be_new(!is_there, "relation", taken, &in_schema(name))
 }
 
 fn create_table(
@@ -317,7 +343,8 @@ fn create_table(
     path: Path,
     if_not_exists: bool,
     columns: &[Column],
-    (settings, declared, is_hypertable): (TableSettings, &mut Declarations, bool),
+    (settings, declared): (TableSettings, &mut Declarations),
+    (is_hypertable, payload): (bool, Option<&str>),
 ) -> Result<(), Error> {
     let name = place_for(engine, place, path)?;
     refuse_view(&engine.snapshot(), &name, &name.table)?;
@@ -341,8 +368,14 @@ fn create_table(
         columns::forget_sequences(engine, &name, &made)?;
     }
     must_be_new(is_new? || if_not_exists, "table", table, &in_schema(&name))?;
-    if is_hypertable && let Some(made) = engine.snapshot().table(database, schema, table) {
+    let Some(made) = engine.snapshot().table(database, schema, table) else {
+        return Ok(());
+    };
+    if is_hypertable {
         hypertables::remember(engine, &name, made.id, None)?;
+    }
+    if let Some(text) = payload {
+        payload::set(engine, &name, &made, text)?;
     }
     Ok(())
 }
@@ -590,6 +623,7 @@ fn create_view(
     let (database, schema, view) = (&name.database, &name.schema, &name.table);
     let snapshot = engine.snapshot();
     let place = in_schema(name);
+    refuse_sequence(&snapshot, name, view)?;
     let is_table = snapshot.table(database, schema, view).is_some();
     must_be_new(!is_table, "table", view, &place)?;
     let is_relation = lookup::find_relation(&snapshot, database, schema, view).is_some();

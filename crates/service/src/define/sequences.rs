@@ -1,13 +1,13 @@
 //! Sequences: the numbers that `SERIAL` and identity columns give to rows.
 //!
 //! Does: keep each counter as a row in the schema it is in, durable before a number of it is handed out; hand numbers out in
-//! blocks, so that not every row waits for the disk. Does not: put numbers into rows (the language does).
+//! blocks, so that not every row waits for the disk; keep beside that how those count that do not count from one by ones. Does not:
+//! put numbers into rows, or know what a session was given last (the language does).
 //!
 //! A number is given once, whatever becomes of the row: a rollback, an error or a crash leaves a gap, as in PostgreSQL. A start
 //! of the server leaves one of less than [`BLOCK`].
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_engine::{
@@ -17,7 +17,7 @@ use nilometer_engine::{
 use super::change::TableName;
 use super::error::{DefineError, Object};
 use super::kept::{Kept, Within, integer, text};
-use super::own_relations::SEQUENCES;
+use super::own_relations::{SEQUENCE_OPTIONS, SEQUENCES};
 use crate::error::Error;
 
 /// Numbers that are made durable at a time.
@@ -37,6 +37,155 @@ const KEPT: Kept = Kept {
         ("of_column", PhysicalType::Text),
     ],
 };
+
+/// How sequences count that were made by themselves. The others count from where they start by ones.
+const COUNTED: Kept = Kept {
+    relation: SEQUENCE_OPTIONS,
+    columns: &[
+        ("name", PhysicalType::Text),
+        ("increment", PhysicalType::I64),
+        ("min", PhysicalType::I64),
+        ("max", PhysicalType::I64),
+        ("start", PhysicalType::I64),
+        ("cycles", PhysicalType::I64),
+    ],
+};
+
+/// How a sequence counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counting {
+    /// Its first number.
+    pub start: i64,
+    /// From one number to the next.
+    pub increment: i64,
+    /// Its least number.
+    pub min: i64,
+    /// Its greatest.
+    pub max: i64,
+    /// Whether it begins again after its last one.
+    pub cycles: bool,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self {
+            start: 1,
+            increment: 1,
+            min: 1,
+            max: i64::MAX,
+            cycles: false,
+        }
+    }
+}
+
+impl Counting {
+    /// Whether it can be, in PostgreSQL's words.
+    fn check(&self) -> Result<(), DefineError> {
+        let Self {
+            start,
+            increment,
+            min,
+            max,
+            ..
+        } = self;
+        let reason = if *increment == 0 {
+            "INCREMENT must not be zero".to_owned()
+        } else if min >= max {
+            format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")
+        } else if start < min {
+            format!("START value ({start}) cannot be less than MINVALUE ({min})")
+        } else if start > max {
+            format!("START value ({start}) cannot be greater than MAXVALUE ({max})")
+        } else {
+            return Ok(());
+        };
+        Err(DefineError::SequenceOption { reason })
+    }
+
+    fn of(snapshot: &Snapshot, within: Within<'_>, name: &str) -> Self {
+        let Some(row) = COUNTED.row(snapshot, within, name) else {
+            return Self::default();
+        };
+        Self {
+            increment: integer(&row, 1),
+            min: integer(&row, 2),
+            max: integer(&row, 3),
+            start: integer(&row, 4),
+            cycles: integer(&row, 5) != 0,
+        }
+    }
+
+    fn row(&self, name: &str) -> Vec<Value> {
+        let Self {
+            start,
+            increment,
+            min,
+            max,
+            cycles,
+        } = *self;
+        let numbers = [increment, min, max, start, i64::from(cycles)].map(Value::from);
+        std::iter::once(Value::from(name)).chain(numbers).collect()
+    }
+
+    /// The numbers that can be given from `next` on, as many as are wanted at most, and what comes after them: `None` of the
+    /// numbers = it has given its last one.
+    fn block(&self, next: i64, wanted: i64) -> (Option<Block>, i64) {
+        let next = if self.is_within(next) {
+            next
+        } else if self.cycles {
+            if self.increment > 0 {
+                self.min
+            } else {
+                self.max
+            }
+        } else {
+            return (None, next);
+        };
+        let end = if self.increment > 0 {
+            self.max
+        } else {
+            self.min
+        };
+        let left = (i128::from(end) - i128::from(next)) / i128::from(self.increment) + 1;
+        let count = i128::from(wanted).min(left);
+        let after = i128::from(next) + count * i128::from(self.increment);
+        // Beyond all numbers there is none that could be kept: that the last one was given shows in one that is out of bounds.
+        let out = if self.increment > 0 {
+            i64::MIN
+        } else {
+            i64::MAX
+        };
+        let after = i64::try_from(after).unwrap_or(out);
+        let block = Block {
+            next,
+            increment: self.increment,
+            left: i64::try_from(count).unwrap_or(0),
+        };
+        (Some(block), after)
+    }
+
+    fn is_within(&self, number: i64) -> bool {
+        (self.min..=self.max).contains(&number)
+    }
+
+    fn exhausted(&self, sequence: &TableName) -> Error {
+        let (end, last) = if self.increment > 0 {
+            ("maximum", self.max)
+        } else {
+            ("minimum", self.min)
+        };
+        let sequence = sequence.table.clone();
+        defined(DefineError::Exhausted {
+            sequence,
+            end,
+            last,
+        })
+    }
+}
+
+fn defined(source: DefineError) -> Error {
+    source.about(super::error::Part::Start)
+}
 
 /// What a default says that is the next number of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,24 +339,138 @@ pub(super) fn make(
     })
 }
 
+/// Makes a sequence by itself; nothing has its name.
+pub(super) fn create(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    counting: Counting,
+) -> Result<(), Error> {
+    counting.check().map_err(defined)?;
+    let within = (name.database.as_str(), name.schema.as_str());
+    let made = i64::try_from(engine.snapshot().lsn()).unwrap_or(i64::MAX);
+    let row = vec![
+        Value::from(name.table.as_str()),
+        Value::from(made),
+        Value::from(counting.start),
+        Value::from(""),
+        Value::from(""),
+    ];
+    let mut changes = vec![KEPT.insertion(engine, within, row)?];
+    let usual = Counting {
+        start: counting.start,
+        ..Counting::default()
+    };
+    if counting != usual {
+        changes.push(COUNTED.insertion(engine, within, counting.row(&name.table))?);
+    }
+    engine.write_relations(&changes)?;
+    Ok(())
+}
+
 /// Forgets sequences of a schema.
 pub(super) fn forget(
     engine: &Arc<Engine>,
     within: Within<'_>,
     names: &[String],
 ) -> Result<(), EngineError> {
-    let keys = names.iter().map(|name| Value::from(name.as_str()));
-    KEPT.forget(engine, within, keys.collect())
+    let keys = || names.iter().map(|name| Value::from(name.as_str()));
+    KEPT.forget(engine, within, keys().collect())?;
+    COUNTED.forget(engine, within, keys().collect())
 }
 
 /// Numbers that are durable as given and in nobody's hands yet, of the sequences that were asked.
 #[derive(Debug, Default)]
 pub struct Sequences {
-    blocks: Mutex<HashMap<Key, Range<i64>>>,
+    blocks: Mutex<HashMap<Key, Block>>,
 }
 
 /// Database, schema, name and when it was made.
 type Key = (String, String, String, i64);
+
+/// Numbers of one sequence.
+#[derive(Debug)]
+struct Block {
+    next: i64,
+    increment: i64,
+    left: i64,
+}
+
+impl Block {
+    const EMPTY: Self = Self {
+        next: 0,
+        increment: 1,
+        left: 0,
+    };
+}
+
+impl Iterator for Block {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        self.left = self.left.checked_sub(1).filter(|left| *left >= 0)?;
+        let number = self.next;
+        // After the last one nobody asks.
+        self.next = number.saturating_add(self.increment);
+        Some(number)
+    }
+}
+
+/// Where a sequence is kept, and as what.
+struct Place<'a> {
+    sequence: &'a TableName,
+    within: Within<'a>,
+}
+
+impl<'a> Place<'a> {
+    fn of(sequence: &'a TableName) -> Self {
+        Self {
+            sequence,
+            within: (sequence.database.as_str(), sequence.schema.as_str()),
+        }
+    }
+
+    fn unknown(&self) -> Error {
+        Error::Engine(EngineError::NotFound {
+            what: "sequence",
+            name: self.sequence.table.clone(),
+            place: format!("\"{}\".\"{}\"", self.within.0, self.within.1),
+            hint: "it was dropped, or its table was".to_owned(),
+        })
+    }
+
+    fn row(&self, snapshot: &Snapshot) -> Result<Arc<[Value]>, Error> {
+        let row = KEPT.row(snapshot, self.within, self.sequence.table.as_str());
+        row.ok_or_else(|| self.unknown())
+    }
+
+    fn key(&self, made: i64) -> Key {
+        let (database, schema) = self.within;
+        let name = self.sequence.table.clone();
+        (database.to_owned(), schema.to_owned(), name, made)
+    }
+
+    /// Makes `next` the number that is in nobody's hands; `false` = somebody else was faster.
+    fn keep(
+        &self,
+        engine: &Arc<Engine>,
+        snapshot: &Snapshot,
+        row: &[Value],
+        next: i64,
+    ) -> Result<bool, Error> {
+        let mut row = row.to_vec();
+        if let Some(place) = row.get_mut(2) {
+            *place = Value::from(next);
+        }
+        let reader = KEPT.reader(snapshot, self.within);
+        let reader = reader.ok_or_else(|| self.unknown())?;
+        let change = RelationChange::Replace(Arc::clone(reader.schema()), vec![row]);
+        match engine.write_relations_as_seen(snapshot, &[change]) {
+            Ok(_) => Ok(true),
+            Err(EngineError::RelationChanged { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
 
 impl Sequences {
     /// The next numbers of a sequence. Blocks for a sync of the log.
@@ -219,57 +482,62 @@ impl Sequences {
     ) -> Result<Vec<i64>, Error> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = i64::try_from(count).unwrap_or(i64::MAX);
-        let within = (sequence.database.as_str(), sequence.schema.as_str());
-        let unknown = || {
-            Error::Engine(EngineError::NotFound {
-                what: "sequence",
-                name: sequence.table.clone(),
-                place: format!("\"{}\".\"{}\"", sequence.database, sequence.schema),
-                hint: "it was dropped, or its table was".to_owned(),
-            })
-        };
-        let find = |snapshot: &Snapshot| KEPT.row(snapshot, within, sequence.table.as_str());
-        let snapshot = engine.snapshot();
-        let made = integer(&find(&snapshot).ok_or_else(unknown)?, 1);
-        let (database, schema) = (sequence.database.clone(), sequence.schema.clone());
-        let key = (database, schema, sequence.table.clone(), made);
-        let block = blocks.entry(key).or_insert(0..0);
+        let place = Place::of(sequence);
+        let made = integer(&place.row(&engine.snapshot())?, 1);
+        let block = blocks.entry(place.key(made)).or_insert(Block::EMPTY);
         let mut taken: Vec<i64> = block.by_ref().take(count).collect();
-        let missing = wanted - i64::try_from(taken.len()).unwrap_or(i64::MAX);
-        if missing == 0 {
-            return Ok(taken);
+        loop {
+            let missing = wanted - i64::try_from(taken.len()).unwrap_or(i64::MAX);
+            if missing <= 0 {
+                return Ok(taken);
+            }
+            let snapshot = engine.snapshot();
+            let row = place.row(&snapshot)?;
+            if integer(&row, 1) != made {
+                return Err(place.unknown());
+            }
+            let counting = Counting::of(&snapshot, place.within, &sequence.table);
+            let (found, next) = counting.block(integer(&row, 2), missing.max(BLOCK));
+            let found = found.ok_or_else(|| counting.exhausted(sequence))?;
+            if place.keep(engine, &snapshot, &row, next)? {
+                // Another program's numbers may lie between; what is left of the old block is used up by now.
+                *block = found;
+                let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+                taken.extend(block.by_ref().take(missing));
+            }
         }
-        let size = missing.max(BLOCK);
+    }
+
+    /// Sets the number that a sequence gave last; not `is_called` = that it gives next. Blocks for a sync of the log.
+    pub fn set(
+        &self,
+        engine: &Arc<Engine>,
+        sequence: &TableName,
+        (value, is_called): (i64, bool),
+    ) -> Result<(), Error> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::of(sequence);
         loop {
             let snapshot = engine.snapshot();
-            let row = find(&snapshot).ok_or_else(unknown)?;
-            if integer(&row, 1) != made {
-                return Err(unknown());
+            let row = place.row(&snapshot)?;
+            let counting = Counting::of(&snapshot, place.within, &sequence.table);
+            let Counting { min, max, .. } = counting;
+            if !counting.is_within(value) {
+                return Err(defined(DefineError::BeyondSequence {
+                    sequence: sequence.table.clone(),
+                    value,
+                    min,
+                    max,
+                }));
             }
-            let first = integer(&row, 2);
-            let Some(next) = first.checked_add(size) else {
-                return Err(Error::Define {
-                    part: super::error::Part::Start,
-                    source: DefineError::Exhausted {
-                        sequence: sequence.table.clone(),
-                    },
-                });
+            let next = if is_called {
+                counting.block(value, 1).1
+            } else {
+                value
             };
-            let mut row = row.to_vec();
-            if let Some(place) = row.get_mut(2) {
-                *place = Value::from(next);
-            }
-            let reader = KEPT.reader(&snapshot, within).ok_or_else(unknown)?;
-            let change = RelationChange::Replace(Arc::clone(reader.schema()), vec![row]);
-            match engine.write_relations_as_seen(&snapshot, &[change]) {
-                Ok(_) => {
-                    // Another program's numbers may lie between; what is left of the old block is used up by now.
-                    taken.extend(first..first + missing);
-                    *block = first + missing..next;
-                    return Ok(taken);
-                }
-                Err(EngineError::RelationChanged { .. }) => {}
-                Err(error) => return Err(error.into()),
+            if place.keep(engine, &snapshot, &row, next)? {
+                blocks.remove(&place.key(integer(&row, 1)));
+                return Ok(());
             }
         }
     }

@@ -12,6 +12,9 @@ use nilometer_engine::{
 use super::*;
 use crate::{Class, Error, Principal, Scope};
 
+mod counting;
+mod unique;
+
 const DAY_NS: i64 = 86_400_000_000_000;
 
 fn engine() -> Arc<Engine> {
@@ -43,6 +46,7 @@ fn create_table(path: Path) -> Change {
     };
     Change::CreateTable {
         is_hypertable: false,
+        payload: None,
         path,
         if_not_exists: false,
         columns: vec![
@@ -310,6 +314,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             settings,
             declared,
             is_hypertable,
+            payload,
         } = create_table(name.into())
         else {
             unreachable!("it makes a table");
@@ -326,6 +331,7 @@ fn a_payload_schema_makes_its_columns_and_goes_with_its_table() {
             settings,
             declared,
             is_hypertable,
+            payload,
         }
     };
     let kept = |name: &str| {
@@ -418,6 +424,7 @@ fn plain(name: &str, columns: &[(&str, PhysicalType, Option<Numbered>)]) -> Chan
         },
         declared: DeclaredTable::default(),
         is_hypertable: false,
+        payload: None,
     }
 }
 

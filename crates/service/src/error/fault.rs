@@ -79,6 +79,14 @@ pub enum Fault {
     Deadlock,
     /// The statement changes something where only reading is allowed.
     ReadOnly,
+    /// A value for a column that is always generated.
+    GeneratedAlways,
+    /// A sequence has given its last number.
+    SequenceLimit,
+    /// An option that cannot have this value.
+    InvalidParameter,
+    /// It is asked too early: what it needs is not there yet.
+    NotReady,
 }
 
 impl Fault {
@@ -139,8 +147,11 @@ impl Fault {
                 Object::Column => Self::UnknownColumn,
                 Object::Index => Self::UnknownName,
             },
-            DefineError::SchemaInUse { .. } => Self::InUse,
-            DefineError::Exhausted { .. } => Self::NumberRange,
+            DefineError::SchemaInUse { .. } | DefineError::NumbersColumn { .. } => Self::InUse,
+            DefineError::Exhausted { .. } => Self::SequenceLimit,
+            DefineError::BeyondSequence { .. } => Self::NumberRange,
+            DefineError::NothingGiven { .. } => Self::NotReady,
+            DefineError::SequenceOption { .. } => Self::InvalidParameter,
             DefineError::NotEmpty { .. }
             | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }

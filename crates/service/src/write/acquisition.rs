@@ -17,6 +17,7 @@ use nilometer_engine::{
 use crate::access::{internal_relation, internal_rows};
 use crate::define::own_relations::ACQUISITION;
 use crate::error::Error;
+use crate::sabotage::AcquisitionBug;
 use crate::service::Service;
 
 /// The key of its only row.
@@ -33,6 +34,7 @@ pub struct Acquisitions {
     order: Mutex<Order>,
     /// Held by whoever raises the bound.
     raising: Mutex<()>,
+    bug: Option<AcquisitionBug>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,12 @@ struct Order {
 impl Acquisitions {
     /// Goes on after what the store remembers.
     pub(crate) fn new(engine: Arc<Engine>) -> Arc<Self> {
+        Self::with_bug(engine, None)
+    }
+
+    /// The same with a planted bug. For the simulation.
+    #[doc(hidden)]
+    pub fn with_bug(engine: Arc<Engine>, bug: Option<AcquisitionBug>) -> Arc<Self> {
         let rows = internal_rows(&engine.snapshot(), ACQUISITION);
         let bound = rows.iter().find_map(|row| match row.get(1) {
             Some(Value::I64(bound)) => Some(*bound),
@@ -62,6 +70,7 @@ impl Acquisitions {
                 on_their_way: BTreeSet::new(),
             }),
             raising: Mutex::default(),
+            bug,
         })
     }
 
@@ -86,9 +95,33 @@ impl Acquisitions {
         }
     }
 
+    /// The same as far as the bound goes that is durable, so it never waits: what is known to be complete while nobody has asked.
+    pub fn known(&self) -> i64 {
+        let mut order = self.lock();
+        if let Some(first) = self.first_on_its_way(&order) {
+            return first;
+        }
+        order.next = self.next(&order).min(order.bound);
+        order.next
+    }
+
+    /// The next stamp.
+    fn next(&self, order: &Order) -> i64 {
+        let now = self.engine.wall_ns();
+        if self.bug == Some(AcquisitionBug::ClockBelieved) {
+            return now;
+        }
+        order.next.max(now)
+    }
+
+    fn first_on_its_way(&self, order: &Order) -> Option<i64> {
+        let first = order.on_their_way.first().copied();
+        first.filter(|_| self.bug != Some(AcquisitionBug::WritesNotAwaited))
+    }
+
     fn try_begin(self: &Arc<Self>, records: usize) -> Option<Stamps> {
         let mut order = self.lock();
-        let first = order.next.max(self.engine.wall_ns());
+        let first = self.next(&order);
         let end = first.checked_add(i64::try_from(records.max(1)).ok()?)?;
         if end > order.bound {
             return None;
@@ -106,10 +139,10 @@ impl Acquisitions {
 
     fn try_complete(&self) -> Option<i64> {
         let mut order = self.lock();
-        if let Some(first) = order.on_their_way.first() {
-            return Some(*first);
+        if let Some(first) = self.first_on_its_way(&order) {
+            return Some(first);
         }
-        let next = order.next.max(self.engine.wall_ns());
+        let next = self.next(&order);
         if next > order.bound {
             return None;
         }
@@ -122,7 +155,7 @@ impl Acquisitions {
         let _one_at_a_time = self.raising.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = {
             let order = self.lock();
-            let next = order.next.max(self.engine.wall_ns());
+            let next = self.next(&order);
             let records = i64::try_from(records).unwrap_or(i64::MAX);
             let needed = next.saturating_add(records);
             if needed <= order.bound {
@@ -130,14 +163,17 @@ impl Acquisitions {
             }
             needed.saturating_add(AHEAD_NS)
         };
-        self.keep(wanted)?;
+        if self.bug != Some(AcquisitionBug::BoundNotDurable) {
+            self.keep(wanted)?;
+        }
         let mut order = self.lock();
         order.bound = order.bound.max(wanted);
         Ok(())
     }
 
     /// Brings the bound down to what was given, so that the next start goes on there. Only when nothing is stamped any more.
-    pub(crate) fn close(&self) -> Result<(), Error> {
+    #[doc(hidden)]
+    pub fn close(&self) -> Result<(), Error> {
         let (next, bound) = {
             let order = self.lock();
             (order.next, order.bound)
@@ -198,7 +234,7 @@ impl Stamps {
             Err(Error::Engine(
                 EngineError::Poisoned { .. } | EngineError::Io { .. }
             ))
-        );
+        ) && self.acquisitions.bug != Some(AcquisitionBug::FailedWriteForgotten);
         written
     }
 }

@@ -4,9 +4,10 @@
 //! know the time zone; the session of the service has that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use nilometer_service::Client;
+use nilometer_service::{Client, SessionNumbers};
 
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 use crate::statement::Mode;
@@ -121,6 +122,8 @@ const OWN_MAX: usize = 256;
 pub(crate) struct Settings {
     set: BTreeMap<String, String>,
     user: String,
+    /// What the connection was given of sequences, which no rollback takes back.
+    numbers: Arc<SessionNumbers>,
 }
 
 /// The name as clients have always been told it.
@@ -138,6 +141,7 @@ impl Settings {
         Self {
             set: BTreeMap::new(),
             user: user.to_owned(),
+            numbers: Arc::default(),
         }
     }
 
@@ -282,6 +286,7 @@ impl Settings {
             user: self.user.clone(),
             process,
             settings,
+            numbers: Arc::clone(&self.numbers),
         }
     }
 

@@ -205,6 +205,10 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::Locked => "55P03",
         Fault::Deadlock => "40P01",
         Fault::ReadOnly => READ_ONLY,
+        Fault::GeneratedAlways => "428C9",
+        Fault::SequenceLimit => "2200H",
+        Fault::InvalidParameter => "22023",
+        Fault::NotReady => "55000",
         // `Unsupported`, and what later versions tell apart.
         _ => FEATURE_NOT_SUPPORTED,
     }

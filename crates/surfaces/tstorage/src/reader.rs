@@ -23,6 +23,9 @@ use crate::wire::{EPOCH_NS, KEY_BYTES, Key, KeyBox};
 const FIRST_ROWS: u64 = 1024;
 /// Bytes of a slice, about.
 const SLICE_BYTES: u64 = 4 << 20;
+/// Bytes of large payloads that are read at one time, about: as much as a block has of them, which is read as a whole. They are known
+/// beforehand, so that not even the first slice of a table, or one behind many small records, has more.
+const LARGE_BYTES: u64 = 64 << 20;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: RangeInclusive<u64> = 16..=65_536;
 
@@ -124,10 +127,13 @@ impl Reader {
             None => 1,
             Some(_) => executor.threads(2 * SLICES_MAX).clamp(1, SLICES_MAX),
         };
-        let mut scans = Vec::new();
-        while scans.len() < wanted {
-            let Some(scan) = self.next_scan()? else { break };
+        let (mut scans, mut large) = (Vec::new(), 0);
+        while scans.len() < wanted && large < LARGE_BYTES {
+            let Some((scan, bytes)) = self.next_scan()? else {
+                break;
+            };
             scans.push(scan);
+            large += bytes;
         }
         let outcomes: Vec<Mutex<Option<Result<Encoded, EngineError>>>> =
             scans.iter().map(|_| Mutex::new(None)).collect();
@@ -163,8 +169,8 @@ impl Reader {
         Ok(step)
     }
 
-    /// Plans the read of the next slice, cut as small as it has to be; `None` = there is none.
-    fn next_scan(&mut self) -> Result<Option<Scan>, EngineError> {
+    /// Plans the read of the next slice, cut as small as it has to be, with the bytes of its large payloads; `None` = there is none.
+    fn next_scan(&mut self) -> Result<Option<(Scan, u64)>, EngineError> {
         if self.left.is_none() {
             self.series = self.snapshot.series(&self.table, &self.tags)?;
             let all = Slice {
@@ -192,8 +198,9 @@ impl Reader {
             if estimate == 0 {
                 continue;
             }
-            if slice.is_cut || estimate <= 2 * rows {
-                return Ok(Some(scan));
+            let large = scan.large_bytes_estimate();
+            if slice.is_cut || (estimate <= 2 * rows && large <= LARGE_BYTES) {
+                return Ok(Some((scan, large)));
             }
             let parts = if series.len() > 1 {
                 let Range { start, end } = slice.series;
@@ -205,7 +212,7 @@ impl Reader {
                 vec![half(middle..end), half(start..middle)]
             } else {
                 let weights = self.snapshot.weights(&self.table, series, &slice.time)?;
-                cut(&slice, weights.cuts(rows))
+                cut(&slice, weights.cuts_within(rows, LARGE_BYTES))
             };
             if let Some(left) = &mut self.left {
                 left.extend(parts);

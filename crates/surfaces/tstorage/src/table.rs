@@ -1,31 +1,19 @@
 //! The table of the records: an ordinary one, whose columns have the names that the protocol gives to the parts of a key.
 //!
-//! Does: say how it is made, and find in one that is there what stands for each part: `cid`, `mid` and `moid` are integer tags, or
-//! integer fields where their values do not repeat; `cap` is the time; `acq` and `payload` are fields. Does not: read or write rows.
+//! Does: find in one that is there what stands for each part: `cid`, `mid` and `moid` are integer tags, or
+//! integer fields where their values do not repeat; `cap` is the time; `acq` and `payload` are fields. Does not: read or write rows, or say how it is made
+//! (`nilometer_service::define` does).
 
 use std::sync::Arc;
 
-use nilometer_engine::{
-    ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType, PhysicalType,
-    Snapshot, TIME_COLUMN, TableSchema, TableSettings, TimeKind,
+use nilometer_engine::{ColumnKind, LogicalType, Snapshot, TIME_COLUMN, TableSchema};
+pub(crate) use nilometer_service::define::{
+    ACQUIRED as ACQ, PAYLOAD, RECORD_IDS as IDS, new_records as new,
 };
-use nilometer_service::NewTable;
-use nilometer_service::define::{Column, PayloadColumn, payload_schema};
+use nilometer_service::define::{PayloadColumn, lack_of_records, payload_schema};
 
 use crate::config::TableName;
 use crate::error::Error;
-
-/// The parts of a key that say whose a record is, with the types that they have on the wire.
-pub(crate) const IDS: [(&str, LogicalType); 3] = [
-    ("cid", LogicalType::Integer),
-    ("mid", LogicalType::BigInt),
-    ("moid", LogicalType::Integer),
-];
-/// The time of a record.
-const CAP: &str = "cap";
-/// When the store took it.
-pub(crate) const ACQ: &str = "acq";
-pub(crate) const PAYLOAD: &str = "payload";
 
 /// What stands for a part of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,38 +45,32 @@ impl Shape {
                 table.name
             ))
         };
-        if table.settings.duplicates != Duplicates::Keep {
-            return Err(refused("it does not keep duplicates".to_owned()));
+        if let Some(lack) = lack_of_records(table) {
+            return Err(refused(lack));
         }
         let arrow = table.arrow_schema();
         let position = |name: &str| {
             let missing = || refused(format!("it has no column {name}"));
             arrow.index_of(name).map_err(|_| missing())
         };
-        let field = |name: &str, kind: PhysicalType| match table.field(name) {
-            Some(field) if field.kind == ColumnKind::Field(kind) => position(name),
-            _ => Err(refused(format!("it has no field {name} of its type"))),
-        };
         let id = |(name, _): (&str, LogicalType)| -> Result<Part, Error> {
-            if table.tag(name).is_some() {
-                let at = position(name)?;
-                return Ok(Part { at, is_tag: true });
-            }
-            let at = field(name, PhysicalType::I64)?;
-            Ok(Part { at, is_tag: false })
+            Ok(Part {
+                at: position(name)?,
+                is_tag: table.tag(name).is_some(),
+            })
         };
         let [cid, mid, moid] = IDS;
         Ok(Self {
             ids: [id(cid)?, id(mid)?, id(moid)?],
             time: position(TIME_COLUMN)?,
-            acq: field(ACQ, PhysicalType::I64)?,
+            acq: position(ACQ)?,
             acq_is_time: table.field(ACQ).is_some_and(|acq| {
                 matches!(
                     acq.of(),
                     Some(LogicalType::TimestampTz | LogicalType::Timestamp)
                 )
             }),
-            payload: field(PAYLOAD, PhysicalType::Bytes)?,
+            payload: position(PAYLOAD)?,
             numbers: Vec::new(),
         })
     }
@@ -123,45 +105,4 @@ pub(crate) fn numbers(
         })
     };
     payload.columns.into_iter().filter(has_column).collect()
-}
-
-/// The table as the first PUT makes it.
-pub(crate) fn new() -> NewTable {
-    let declared = |of: Option<LogicalType>, position: u32| Declared {
-        of,
-        position: Some(position),
-        ..Declared::default()
-    };
-    let tag = |(position, (name, of)): (u32, (&str, LogicalType))| Column {
-        name: name.to_owned(),
-        kind: ColumnKind::Tag,
-        declared: declared(Some(of), position),
-    };
-    let mut columns: Vec<Column> = (0..).zip(IDS).map(tag).collect();
-    let mut field = |name: &str, kind, declared| {
-        columns.push(Column {
-            name: name.to_owned(),
-            kind: ColumnKind::Field(kind),
-            declared,
-        });
-    };
-    let acq = declared(Some(LogicalType::TimestampTz), 4);
-    field(ACQ, PhysicalType::I64, acq);
-    field(PAYLOAD, PhysicalType::Bytes, declared(None, 5));
-    NewTable {
-        columns,
-        settings: TableSettings {
-            duplicates: Duplicates::Keep,
-            ..TableSettings::default()
-        },
-        declared: DeclaredTable {
-            time: Some(DeclaredTime {
-                name: CAP.to_owned(),
-                kind: TimeKind::TimestampTz,
-                column: declared(None, 3),
-            }),
-            comment: Some("records of the TStorage protocol".to_owned()),
-            ..DeclaredTable::default()
-        },
-    }
 }

@@ -1,23 +1,18 @@
-//! Changes that only a table or relation without rows can take: what tells its rows apart.
+//! Changes that only a table without rows can take: what tells its rows apart.
 //!
-//! Does: turn fields of a table into tags and add a unique key to a relation, each as one record, where no row is there, and
-//! asks that under the sequencer. Does not: move rows that are there from one form into the other.
-
-use std::sync::Arc;
+//! Does: turn fields of a table into tags as one record, where no row is there, and asks that under the sequencer. Does not: move
+//! rows that are there from one form into the other, or change relations (`key.rs` does).
 
 use nilometer_codec::PhysicalType;
 
-use crate::batch::Batch;
-use crate::declared::{Declarations, DeclaredTime};
+use crate::declared::DeclaredTime;
 use crate::definition::Definition;
 use crate::engine::Engine;
-use crate::engine::change::ddl::{find_column, find_schema, find_table, in_schema};
+use crate::engine::change::ddl::{find_column, find_table};
 use crate::error::Error;
 use crate::logical::LogicalType;
-use crate::relation::{Change, RelationId, RelationSchema};
 use crate::scan::has_rows;
 use crate::schema::{ColumnDef, ColumnId, ColumnKind, ColumnSource, TableSchema};
-use crate::state::State;
 
 impl Engine {
     /// Whether a table has a row, as of this moment.
@@ -82,46 +77,6 @@ impl Engine {
         };
         self.commit(&mut sequencer, &planned)
     }
-
-    /// Adds a unique key to a relation that has no rows, under this name. It gets another id, as if it had been made with the
-    /// key. Durable on return.
-    pub fn add_unique_key(
-        &self,
-        database: &str,
-        schema: &str,
-        relation: &str,
-        (key, columns): (&str, &[String]),
-    ) -> Result<RelationId, Error> {
-        let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
-        loop {
-            let known = self.sequencer.relations().named(owner, relation).cloned();
-            let known = known.ok_or_else(|| Error::NotFound {
-                what: "relation",
-                name: relation.to_owned(),
-                place: in_schema(database, schema),
-                hint: "make it first".to_owned(),
-            })?;
-            let made = with_key(&known, key, columns)?;
-            let batch = Batch {
-                relations: vec![Change::Drop(known.id), Change::Create(made)],
-                ..Batch::default()
-            };
-            let mut has_rows = false;
-            let still_holds = |_: &State| {
-                has_rows = self.sequencer.relations().live(known.id) > 0;
-                !has_rows
-            };
-            let written = self.write_if(batch, self.sequencer.catalogue_epoch(), still_holds)?;
-            if let Some(written) = written {
-                return Ok(RelationId(written.lsn));
-            }
-            if has_rows {
-                return Err(Error::HasRows {
-                    table: relation.to_owned(),
-                });
-            }
-        }
-    }
 }
 
 /// The definitions that make tags of columns: each goes, and comes again under its name and in its place.
@@ -181,37 +136,4 @@ fn planned(
         });
     }
     planned
-}
-
-/// The same relation with one key more.
-fn with_key(
-    known: &Arc<RelationSchema>,
-    key: &str,
-    columns: &[String],
-) -> Result<RelationSchema, Error> {
-    let refused = |reason: String| Error::RelationDefinition {
-        name: known.name.clone(),
-        reason,
-    };
-    let mut positions = Vec::new();
-    for wanted in columns {
-        let at = known.columns.iter().position(|it| it.name == *wanted);
-        let at = at.and_then(|at| u32::try_from(at).ok());
-        positions.push(at.ok_or_else(|| {
-            refused(format!(
-                "its key names a column \"{wanted}\" that it has not"
-            ))
-        })?);
-    }
-    let mut made = RelationSchema {
-        id: RelationId(0),
-        ..RelationSchema::clone(known)
-    };
-    made.unique.push(positions);
-    let mut declared: Declarations = known.declared.as_deref().cloned().unwrap_or_default();
-    let number = u32::try_from(made.unique.len()).unwrap_or(u32::MAX);
-    declared.table.keys.push((number, key.to_owned()));
-    made.declare(declared).map_err(|what| refused(what.0))?;
-    made.check().map_err(|what| refused(what.0))?;
-    Ok(made)
 }

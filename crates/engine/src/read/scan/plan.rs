@@ -312,6 +312,36 @@ pub(super) fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive
         .sum()
 }
 
+/// Bytes of large values that rows of these series in a range may have, to the block: what blocks keep outside of their pages, and
+/// texts in memory that are large on average.
+pub(super) fn large_bytes(
+    sources: &[Source],
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+    fields: &[(ColumnId, PhysicalType)],
+) -> u64 {
+    let is_asked = |column: ColumnId| fields.iter().any(|(field, _)| *field == column);
+    let of_source = |source: &Source| match source {
+        Source::Run { run, visible, .. } => run.large_bytes(*visible, is_asked),
+        Source::Group { directory, .. } => {
+            let large = directory.large.iter();
+            let read = large.filter(|it| {
+                let block = directory.blocks.get(it.block as usize);
+                is_asked(ColumnId(it.column))
+                    && block.is_some_and(|block| block.overlaps(time) && has_one(series, block))
+            });
+            read.map(|it| u64::from(it.bytes)).sum()
+        }
+    };
+    sources.iter().map(of_source).sum()
+}
+
+/// Whether a block may have rows of one of these series.
+pub(crate) fn has_one(series: &[u32], block: &BlockEntry) -> bool {
+    let at = series.partition_point(|&id| id < block.first_series);
+    series.get(at).is_some_and(|&id| id <= block.last_series)
+}
+
 /// First and last time that rows of these series in a range may have, to the block; `None` = there are none.
 pub(super) fn extent(
     sources: &[Source],

@@ -5,13 +5,16 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
     LogicalType, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
 };
-use nilometer_service::define::{Change, Column, Numbered, NumberedBy};
+use nilometer_service::NewTable;
+use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
 
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
@@ -151,14 +154,70 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         check_key(&key.columns, &columns, &time_name)?;
         settings.duplicates = Duplicates::Unique;
     }
-    Ok(WrittenChange::of_path(&path, |path| Change::CreateTable {
+    let payload_at = wish.payload.as_ref().and(with_at);
+    let written = WrittenChange::of_path(&path, |path| Change::CreateTable {
         path,
         if_not_exists,
         columns,
         settings,
         declared,
         is_hypertable: wish.is_hypertable,
-    }))
+        payload: wish.payload,
+    });
+    Ok(written.and(payload_at))
+}
+
+/// Reads what follows CREATE TSTORAGE TABLE: a table of records of that protocol, with the numbers that their payloads hold.
+pub(super) fn create_of_records(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> {
+    let if_not_exists = grammar.if_not_exists();
+    let path = grammar.path()?;
+    let at = grammar.position();
+    let mut payload = None;
+    if grammar.word("as") {
+        grammar.expect(&Token::LParen)?;
+        let mut numbers = Vec::new();
+        loop {
+            let name = grammar.name()?.text;
+            numbers.push(format!("{name} {}", grammar.next()));
+            if !grammar.token(&Token::Comma) {
+                break;
+            }
+        }
+        grammar.expect(&Token::RParen)?;
+        payload = Some(numbers.join(", "));
+    }
+    let NewTable {
+        columns,
+        mut settings,
+        declared,
+    } = new_records();
+    if grammar.word("with") {
+        let with_at = grammar.position();
+        let list = settings::parse(grammar)?;
+        for setting in settings::of_table(&list)? {
+            match setting {
+                TableSetting::TstoragePayload(_) if payload.is_some() => {
+                    return Err(refused("the numbers of payloads are there twice", with_at));
+                }
+                TableSetting::TstoragePayload(text) => payload = Some(text),
+                setting => setting.apply(&mut settings),
+            }
+        }
+        if settings.duplicates != Duplicates::Keep {
+            let keeps = "records of one key and time are all kept; leave duplicates out";
+            return Err(refused(keeps, with_at));
+        }
+    }
+    let written = WrittenChange::of_path(&path, |path| Change::CreateTable {
+        path,
+        if_not_exists,
+        columns,
+        settings,
+        declared,
+        is_hypertable: false,
+        payload,
+    });
+    Ok(written.and(at))
 }
 
 const TAGS_NEED_A_TIME: &str =
@@ -433,7 +492,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         } else if grammar.words(&["default", "null"]) || grammar.word("null") {
             // That is how it is.
         } else if grammar.word("default") {
-            default = Some(grammar.operand()?.to_string());
+            default = Some(default_of(&grammar.operand()?));
         } else {
             refuse_rest(grammar, at)?;
             break;
@@ -448,6 +507,44 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         default,
     });
     Ok(())
+}
+
+/// A default as it is kept. The next number of a sequence of the table's schema is kept as that of SERIAL is, so that rows get their
+/// numbers many at a time.
+fn default_of(expression: &Expr) -> String {
+    let numbered = || {
+        let Expr::Function(function) = expression else {
+            return None;
+        };
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let name = function.name.0.last()?.as_ident()?;
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(sequence))] = list.args.as_slice() else {
+            return None;
+        };
+        let sequence = match sequence {
+            Expr::Cast {
+                expr, data_type, ..
+            } if data_type.to_string().eq_ignore_ascii_case("regclass") => expr,
+            other => other,
+        };
+        let Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(sequence),
+            ..
+        }) = sequence
+        else {
+            return None;
+        };
+        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        if !name.value.eq_ignore_ascii_case("nextval") || !sequence.chars().all(is_name) {
+            return None;
+        }
+        let mut numbered = Numbered::new(NumberedBy::Default, 1);
+        numbered.sequence = sequence.to_ascii_lowercase();
+        Some(numbered.text())
+    };
+    numbered().unwrap_or_else(|| expression.to_string())
 }
 
 /// The integers that `SERIAL` and its kin are; `None` = it is another type.

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use nilometer_service::define::PG_CATALOG;
 
 use crate::statement::types::{cast, null};
-use crate::tables::pg_catalog::NAMED_TYPES;
+use crate::tables::pg_catalog::{NAMED_TYPES, OF_SEQUENCES};
 use crate::walk;
 use empty::Empty;
 
@@ -175,12 +175,38 @@ fn bare(name: &mut ObjectName) {
     }
 }
 
+/// `nextval('s'::regclass)` as `nextval('s')`: sequences are known by their names.
+fn open_sequence(expr: &mut Expr) {
+    let Expr::Function(function) = expr else {
+        return;
+    };
+    let name = function.name.0.last().and_then(|part| part.as_ident());
+    let is_sequence = name.is_some_and(|name| {
+        let of = OF_SEQUENCES.iter();
+        of.clone().any(|it| name.value.eq_ignore_ascii_case(it))
+    });
+    if !is_sequence {
+        return;
+    }
+    bare(&mut function.name);
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+        && named_cast(first) == Some("regclass")
+        && let Expr::Cast { expr: inner, .. } = first
+    {
+        *first = inner.as_ref().clone();
+    }
+}
+
 struct Spellings;
 
 impl VisitorMut for Spellings {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        open_sequence(expr);
         // The name behind a number, before the number's own cast is seen.
         if let Expr::Cast {
             expr: inner,

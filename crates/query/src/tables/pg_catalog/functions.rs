@@ -1,11 +1,12 @@
 //! Functions that ask for the names of a database, for the session, or for the server: `format_type`, `pg_table_is_visible`,
-//! `current_user`, `version`.
+//! `current_user`, `version`, `nextval`.
 //!
 //! Does: say for each its arguments, its type and what it answers, one row at a time. Does not: read a table; most answer from
 //! [`Catalogue`], which is made when the first of them needs it.
 
 mod names;
 mod privileges;
+mod sequence;
 mod session;
 mod shown;
 
@@ -23,6 +24,7 @@ use super::objects::Catalogue;
 use super::reading::Reading;
 use super::values::{Argument, Returns, scalar};
 use crate::error::Error;
+pub(crate) use sequence::OF_SEQUENCES;
 
 /// Who asks, in which database.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub(super) struct Call {
     pub(super) run: fn(&Asked, &[Cell]) -> Answer,
     /// A NULL among the arguments is one as the answer.
     pub(super) is_strict: bool,
+    /// Each row asks anew.
+    pub(super) is_volatile: bool,
 }
 
 impl Call {
@@ -65,7 +69,13 @@ impl Call {
             returns,
             run,
             is_strict: true,
+            is_volatile: false,
         }
+    }
+
+    pub(super) const fn volatile(mut self) -> Self {
+        self.is_volatile = true;
+        self
     }
 
     pub(super) const fn lenient(mut self) -> Self {
@@ -80,7 +90,8 @@ pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<S
         reading: Arc::clone(reading),
         database: database.to_owned(),
     });
-    let parts: [&[Call]; 4] = [
+    let parts: [&[Call]; 5] = [
+        sequence::CALLS,
         session::CALLS,
         names::CALLS,
         shown::CALLS,
@@ -92,7 +103,11 @@ pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<S
             Arc::new(ScalarUDF::new_from_impl(Function {
                 call: *call,
                 asked: Arc::clone(&asked),
-                signature: Signature::user_defined(Volatility::Stable),
+                signature: Signature::user_defined(if call.is_volatile {
+                    Volatility::Volatile
+                } else {
+                    Volatility::Stable
+                }),
             }))
         })
         .collect()
@@ -156,10 +171,11 @@ impl ScalarUDFImpl for Function {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_constant = args
-            .args
-            .iter()
-            .all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let is_constant = !self.call.is_volatile
+            && args
+                .args
+                .iter()
+                .all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_constant { 1 } else { args.number_rows };
         let arguments: Vec<Argument> = args.args.iter().map(Argument::of).collect::<Result<_>>()?;
         let mut answers = Vec::with_capacity(rows);

@@ -31,7 +31,7 @@ const WORDS: [&str; 8] = [
 ];
 
 /// The same of functions: a column may have such a name.
-const CALLS: [&str; 22] = [
+const CALLS: [&str; 26] = [
     "acldefault",
     "array_lower",
     "array_upper",
@@ -39,15 +39,19 @@ const CALLS: [&str; 22] = [
     "current_database",
     "current_schemas",
     "current_setting",
+    "currval",
     "format_type",
     "generate_subscripts",
     "getdatabaseencoding",
+    "lastval",
+    "nextval",
     "obj_description",
     "parse_ident",
     "quote_ident",
     "quote_literal",
     "quote_nullable",
     "set_config",
+    "setval",
     "shobj_description",
     "to_regclass",
     "to_regtype",

@@ -7,13 +7,17 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::Field;
-use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value};
-use nilometer_service::Error as ServiceError;
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Expr, UnaryOperator, Value,
+};
+use nilometer_service::Fault;
 use nilometer_service::define::{self, Numbered, NumberedBy};
 
 use super::Rules;
 use crate::error::Error;
 use crate::execution::blocking;
+use crate::statement::name::{Path, quoted};
+use crate::statement::rewrite::call_of;
 use crate::write::rows::{batch_of, fitted};
 use crate::write::writing::Writing;
 
@@ -43,6 +47,50 @@ impl Rules {
         Numbered::of(self.columns.get(at)?.default.as_deref()?)
     }
 
+    /// Puts what a column says in the place of `DEFAULT` among what columns are set to, and refuses another value where a column
+    /// is always generated.
+    pub(in crate::write) fn assign(
+        &self,
+        assignments: &mut [Assignment],
+        writing: &mut Writing<'_>,
+    ) -> Result<(), Error> {
+        for assignment in assignments {
+            let AssignmentTarget::ColumnName(target) = &assignment.target else {
+                continue;
+            };
+            let name = Path::of(target)?.last;
+            let numbered = self.numbers_of(&name.text);
+            let is_always = matches!(&numbered, Some(it) if it.how == NumberedBy::Always);
+            if is_default(&assignment.value) {
+                assignment.value = match numbered {
+                    None => self.default(&name.text, writing)?,
+                    Some(numbered) => {
+                        writing.reading.asks_names = true;
+                        self.next_number(&numbered)
+                    }
+                };
+            } else if is_always {
+                return Err(Error::Definition {
+                    message: format!(
+                        "column \"{}\" can only be updated to DEFAULT: it is GENERATED ALWAYS AS IDENTITY",
+                        name.text
+                    ),
+                    fault: Fault::GeneratedAlways,
+                    position: name.position,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The call for the next number of a sequence.
+    fn next_number(&self, numbered: &Numbered) -> Expr {
+        let (database, schema) = self.place.clone().unwrap_or_default();
+        let names = [&database, &schema, &numbered.sequence].map(|part| quoted(part));
+        let name = Value::SingleQuotedString(names.join("."));
+        call_of("nextval", vec![Expr::value(name)])
+    }
+
     /// By column, the numbers that stand in the place of DEFAULT among values.
     pub(super) async fn numbers(
         &self,
@@ -66,11 +114,12 @@ impl Rules {
                 _ => (0, 1),
             };
             if numbered.how == NumberedBy::Always && others > 0 {
-                return Err(Error::Plan {
+                return Err(Error::Definition {
                     message: format!(
                         "cannot insert a non-DEFAULT value into column \"{}\": it is GENERATED ALWAYS AS IDENTITY; leave it out",
                         field.name()
                     ),
+                    fault: Fault::GeneratedAlways,
                     position: None,
                 });
             }
@@ -131,15 +180,15 @@ impl Rules {
         let sequences = Arc::clone(&writing.queries.shared.sequences);
         let engine = Arc::clone(&writing.writer.engine);
         let executor = writing.executor();
-        let taken = move || sequences.take(&engine, &name, count).map_err(of_service);
-        blocking(&executor, taken).await
-    }
-}
-
-fn of_service(error: ServiceError) -> Error {
-    match error {
-        ServiceError::Engine(error) => error.into(),
-        ServiceError::Define { source, .. } => Error::of_name(source, None),
-        other => Error::internal(other.to_string()),
+        let taken = move || {
+            let taken = sequences.take(&engine, &name, count);
+            let taken = taken.map_err(Error::of_service)?;
+            Ok((taken, name))
+        };
+        let (taken, name) = blocking(&executor, taken).await?;
+        if let Some(last) = taken.last() {
+            writing.reading.numbers().given(&name, *last);
+        }
+        Ok(taken)
     }
 }

@@ -50,15 +50,21 @@ struct Set {
 
 /// Carries out an INSERT. Returns how many rows are new or changed.
 pub(crate) async fn insert<'a>(
-    writing: Writing<'a>,
+    mut writing: Writing<'a>,
     mut insert: Insert,
     (name, called): (&TableName, &Ident),
     schema: Arc<RelationSchema>,
 ) -> Result<(u64, Writing<'a>), Error> {
     let columns = named_columns(&insert, &schema.shown_columns().schema)?;
-    let on_conflict = on_conflict(&mut insert, &schema, name)?;
-    let mut source = source_of(&mut insert)?;
     let rules = Rules::of_relation(&schema).at(name);
+    writing.reading.asks_names |= rules.asks_names();
+    if let Some(OnInsert::OnConflict(on)) = &mut insert.on
+        && let OnConflictAction::DoUpdate(update) = &mut on.action
+    {
+        rules.assign(&mut update.assignments, &mut writing)?;
+    }
+    let on_conflict = on_conflict(&mut insert, &schema, (name, called))?;
+    let mut source = source_of(&mut insert)?;
     rules.defaults(&mut source, &columns, &writing).await?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
@@ -107,7 +113,7 @@ fn may_be_tried_again(error: &Error) -> bool {
 fn on_conflict(
     insert: &mut Insert,
     schema: &RelationSchema,
-    name: &TableName,
+    (name, called): (&TableName, &Ident),
 ) -> Result<OnConflict, Error> {
     let Some(on) = insert.on.take() else {
         return Ok(OnConflict::Error);
@@ -141,7 +147,7 @@ fn on_conflict(
                     position: name.position,
                 });
             }
-            let alias = Ident::with_quote('"', &name.table);
+            let alias = Ident::with_quote('"', Name::from(called).text);
             set(update, schema, alias, key.unwrap_or(0)).map(OnConflict::Update)
         }
     }

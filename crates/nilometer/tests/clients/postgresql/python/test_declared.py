@@ -10,7 +10,7 @@ import asyncpg
 import psycopg
 from psycopg import errors
 
-from support import DECLARED, DeclaredTest, connect
+from support import ADDRESS, DATABASE, DECLARED, DeclaredTest, TableTest, connect
 
 ROW = (
     1,
@@ -170,6 +170,98 @@ class Constraints(DeclaredTest):
                 self.connection.execute("INSERT INTO people (id, mail) VALUES (%s, %s)", values)
             self.assertEqual(refused.exception.diag.constraint_name, name)
         self.assertEqual(self.rows("SELECT * FROM people"), [(key, "a@b", date(1999, 12, 31))])
+
+
+class Numbers(TableTest):
+    """Sequences and identities, and what a session remembers of them."""
+
+    def setUp(self):
+        super().setUp()
+        self.connection.execute("DROP TABLE IF EXISTS numbered, owned")
+        self.connection.execute("DROP SEQUENCE IF EXISTS s")
+
+    def refused(self, statement, code):
+        with self.assertRaises(psycopg.Error) as refused:
+            self.connection.execute(statement)
+        self.assertEqual(refused.exception.sqlstate, code, "%s: %s" % (statement, refused.exception))
+
+    def one(self, query):
+        return self.connection.execute(query).fetchone()[0]
+
+    def test_a_session_remembers_what_it_was_given(self):
+        self.assertEqual(self.connection.execute("CREATE SEQUENCE s").statusmessage, "CREATE SEQUENCE")
+        self.refused("SELECT currval('s')", "55000")
+        self.refused("SELECT lastval()", "55000")
+        self.assertEqual([self.one("SELECT nextval('s')") for _ in range(3)], [1, 2, 3])
+        with connect() as other:
+            self.assertEqual(other.execute("SELECT nextval('s')").fetchone(), (4,))
+        with connect() as third, self.assertRaises(errors.ObjectNotInPrerequisiteState):
+            third.execute("SELECT currval('s')")
+        self.assertEqual((self.one("SELECT currval('s')"), self.one("SELECT lastval()")), (3, 3))
+        self.connection.execute("CREATE TABLE owned (id serial PRIMARY KEY, v text)")
+        self.connection.execute("INSERT INTO owned (v) VALUES ('a'), ('b')")
+        self.assertEqual((self.one("SELECT lastval()"), self.one("SELECT currval('s')")), (2, 3))
+        self.assertEqual(self.one("SELECT currval(pg_get_serial_sequence('owned', 'id'))"), 2)
+        self.assertEqual(self.one("SELECT setval('s', 100)"), 100)
+        self.assertEqual((self.one("SELECT currval('s')"), self.one("SELECT lastval()")), (100, 2))
+        self.assertEqual(self.one("SELECT nextval('s')"), 101)
+        self.assertEqual(self.connection.execute("DROP SEQUENCE s").statusmessage, "DROP SEQUENCE")
+
+    def test_a_number_that_a_rollback_takes_back_is_not_given_again(self):
+        self.connection.execute("CREATE SEQUENCE s")
+        with psycopg.connect(dbname=DATABASE, **{k: v for k, v in ADDRESS.items() if v is not None}) as own:
+            self.assertEqual(own.execute("SELECT nextval('s')").fetchone(), (1,))
+            own.rollback()
+            self.assertEqual(own.execute("SELECT currval('s'), nextval('s')").fetchone(), (1, 2))
+
+    def test_refusals_have_the_codes_of_postgresql(self):
+        self.connection.execute("CREATE SEQUENCE s MAXVALUE 2")
+        self.connection.execute("CREATE TABLE numbered (id bigint PRIMARY KEY DEFAULT nextval('s'), v text)")
+        self.connection.execute("INSERT INTO numbered (v) VALUES ('a'), ('b')")
+        for statement, code in [
+            ("INSERT INTO numbered (v) VALUES ('c')", "2200H"),
+            ("SELECT nextval('s')", "2200H"),
+            ("SELECT setval('s', 3)", "22003"),
+            ("SELECT setval('s', 0)", "22003"),
+            ("SELECT nextval('nothing')", "42P01"),
+            ("CREATE SEQUENCE s", "42P07"),
+            ("CREATE SEQUENCE numbered", "42P07"),
+            ("CREATE TABLE s (id integer PRIMARY KEY)", "42P07"),
+            ("CREATE SEQUENCE wrong INCREMENT 0", "22023"),
+            ("CREATE SEQUENCE wrong START 0", "22023"),
+            ("DROP SEQUENCE nothing", "42P01"),
+            ("DROP SEQUENCE s", "2BP01"),
+        ]:
+            self.refused(statement, code)
+        self.assertEqual(self.rows("SELECT id FROM numbered ORDER BY id"), [(1,), (2,)])
+
+    def test_what_is_always_generated_is_given_nothing_else(self):
+        self.connection.execute("CREATE TABLE owned (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n integer DEFAULT 7, v text)")
+        self.connection.execute("INSERT INTO owned (v) VALUES ('a'), ('b')")
+        for statement in [
+            "INSERT INTO owned (id, v) VALUES (9, 'c')",
+            "INSERT INTO owned (id, v) VALUES (DEFAULT, 'c'), (9, 'c')",
+            "INSERT INTO owned (id, v) SELECT 9, 'c'",
+            "UPDATE owned SET id = 9",
+            "UPDATE owned SET id = id",
+        ]:
+            self.refused(statement, "428C9")
+        rows = self.rows("UPDATE owned SET id = DEFAULT, n = DEFAULT WHERE v = 'a' RETURNING id, n, v")
+        self.assertEqual(rows, [(3, 7, "a")])
+        self.assertEqual(self.rows("INSERT INTO owned AS o (v) VALUES ('c') RETURNING o.id, o.n"), [(4, 7)])
+
+    def test_a_unique_index_is_made_of_rows_that_keep_it(self):
+        self.connection.execute("CREATE TABLE owned (id integer PRIMARY KEY, a integer, b integer)")
+        self.connection.execute("CREATE INDEX owned_plain ON owned (b)")
+        self.connection.execute("INSERT INTO owned VALUES (1, 10, 7), (2, 20, 7), (3, NULL, 8), (4, NULL, 9)")
+        self.refused("CREATE UNIQUE INDEX one_b ON owned (b)", "23505")
+        self.connection.execute("CREATE UNIQUE INDEX one_a ON owned (a)")
+        with self.assertRaises(errors.UniqueViolation) as refused:
+            self.connection.execute("INSERT INTO owned VALUES (5, 20, 1)")
+        self.assertEqual(refused.exception.diag.constraint_name, "one_a")
+        names = self.rows("SELECT indexname FROM pg_indexes WHERE tablename = 'owned' ORDER BY 1")
+        self.assertEqual(names, [("one_a",), ("owned_pkey",), ("owned_plain",)])
+        self.assertEqual(self.rows("SELECT * FROM owned ORDER BY id"), [(1, 10, 7), (2, 20, 7), (3, None, 8), (4, None, 9)])
 
 
 class Asyncpg(unittest.TestCase):

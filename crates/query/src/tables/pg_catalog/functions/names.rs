@@ -128,7 +128,7 @@ fn literal(text: &str) -> String {
 }
 
 /// The names of `a."B".c`; `None` = it is no name.
-fn names_of(text: &str) -> Option<Vec<String>> {
+pub(super) fn names_of(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut letters = text.trim().chars().peekable();
     loop {
