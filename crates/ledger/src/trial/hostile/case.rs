@@ -46,6 +46,8 @@ pub(super) struct Case {
     /// Where it is an error, the answer has this in it.
     says: Option<&'static str>,
     may_close: bool,
+    /// Requests that it sends one after the other, each of which may take as long as an answer may.
+    pub(super) requests: u32,
 }
 
 impl fmt::Debug for Case {
@@ -70,7 +72,14 @@ impl Case {
             right: None,
             says: None,
             may_close: false,
+            requests: 1,
         }
+    }
+
+    /// The same, with so many requests one after the other.
+    pub(super) fn requests(mut self, count: u64) -> Self {
+        self.requests = u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        self
     }
 
     /// The same; if there is a right answer, it has this in it.

@@ -14,9 +14,10 @@ const ENOUGH: &[u16] = &[204, 413, 503];
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut flood = |name: &'static str, lines: u64, line: fn(&mut String, u64)| {
-        cases.push(Case::new("floods", name, ENOUGH, move |stage: &Stage| {
+        let case = Case::new("floods", name, ENOUGH, move |stage: &Stage| {
             pour(stage, lines, line)
-        }));
+        });
+        cases.push(case.requests(lines.div_ceil(BODY_LINES as u64)));
     };
     flood("a million new series", 1_000_000, |text, n| {
         let _ = writeln!(text, "flood,id=device-{n},site=s{} v=1 {n}", n % 97);
