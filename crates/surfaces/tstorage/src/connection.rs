@@ -97,6 +97,9 @@ where
                 let drained = incoming.drain(DRAINED_BYTES_MAX);
                 let _ = tokio::time::timeout(DRAINED_FOR, drained).await;
             }
+        } else if matches!(error, Error::NotTaken { .. }) {
+            // In the middle of an answer there is no place for a status, so only the log can say it.
+            tracing::warn!(%error, "a TStorage client was let go");
         } else {
             tracing::debug!(%error, "a TStorage client was lost within a request");
         }
