@@ -238,6 +238,6 @@ mod tests {
             parts: parts.map(|(time, bytes)| part(time, 1, bytes)).to_vec(),
         };
         assert_eq!(weights.clone().cuts_within(100, 64), [2, 4]);
-        assert_eq!(weights.cuts_within(2, 64), [1, 3]);
+        assert_eq!(weights.cuts_within(2, 64), [1, 3, 4]);
     }
 }
