@@ -1,5 +1,6 @@
 //! The entry point: one statement, one snapshot, one result.
 
+mod acquisition;
 mod session;
 mod show;
 
@@ -479,16 +480,6 @@ impl Sql {
     fn start(&self, database: &str, sql: &str) -> Running {
         let statements = &self.shared().statements;
         statements.start(database, sql, &self.caller)
-    }
-
-    /// Makes all acquisition times known up to now, for a statement that asks for one.
-    async fn complete_acquisitions(&self) -> Result<(), Error> {
-        let acquisitions = Arc::clone(&self.shared().acquisitions);
-        let complete = move || {
-            let complete = acquisitions.complete();
-            complete.map(drop).map_err(Error::of_service)
-        };
-        blocking(&self.shared().executor, complete).await
     }
 
     /// The newest snapshot.

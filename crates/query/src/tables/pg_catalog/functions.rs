@@ -4,6 +4,7 @@
 //! Does: say for each its arguments, its type and what it answers, one row at a time. Does not: read a table; most answer from
 //! [`Catalogue`], which is made when the first of them needs it.
 
+mod call;
 mod names;
 mod privileges;
 mod sequence;
@@ -20,69 +21,10 @@ use datafusion::logical_expr::{
 };
 
 use super::cells::Cell;
-use super::objects::Catalogue;
 use super::reading::Reading;
-use super::values::{Argument, Returns, scalar};
-use crate::error::Error;
+use super::values::{Argument, scalar};
+use call::{Asked, Call};
 pub(crate) use sequence::OF_SEQUENCES;
-
-/// Who asks, in which database.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) reading: Arc<dyn Reading>,
-    pub(super) database: String,
-}
-
-impl Asked {
-    pub(super) fn catalogue(&self) -> Arc<Catalogue> {
-        self.reading.names_of_database(&self.database)
-    }
-}
-
-/// What a call answers in a row.
-pub(super) type Answer = std::result::Result<Cell, Error>;
-
-/// A function.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    pub(super) name: &'static str,
-    /// Least and most arguments.
-    pub(super) takes: (usize, usize),
-    pub(super) returns: Returns,
-    pub(super) run: fn(&Asked, &[Cell]) -> Answer,
-    /// A NULL among the arguments is one as the answer.
-    pub(super) is_strict: bool,
-    /// Each row asks anew.
-    pub(super) is_volatile: bool,
-}
-
-impl Call {
-    pub(super) const fn new(
-        name: &'static str,
-        takes: (usize, usize),
-        returns: Returns,
-        run: fn(&Asked, &[Cell]) -> Answer,
-    ) -> Self {
-        Self {
-            name,
-            takes,
-            returns,
-            run,
-            is_strict: true,
-            is_volatile: false,
-        }
-    }
-
-    pub(super) const fn volatile(mut self) -> Self {
-        self.is_volatile = true;
-        self
-    }
-
-    pub(super) const fn lenient(mut self) -> Self {
-        self.is_strict = false;
-        self
-    }
-}
 
 /// All of them, for a statement in a database.
 pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<ScalarUDF>> {
@@ -195,22 +137,5 @@ impl ScalarUDFImpl for Function {
             return scalar(&array);
         }
         Ok(ColumnarValue::Array(array))
-    }
-}
-
-/// A number among the arguments, or as text.
-pub(super) fn number(cells: &[Cell], at: usize) -> Option<i64> {
-    match cells.get(at)? {
-        Cell::Int(number) => Some(*number),
-        Cell::Text(text) => text.trim().parse().ok(),
-        _ => None,
-    }
-}
-
-/// A text among the arguments.
-pub(super) fn text(cells: &[Cell], at: usize) -> Option<&str> {
-    match cells.get(at)? {
-        Cell::Text(text) => Some(text),
-        _ => None,
     }
 }

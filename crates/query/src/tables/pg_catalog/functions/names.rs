@@ -5,7 +5,7 @@
 use arrow::datatypes::SchemaRef;
 use nilometer_service::define;
 
-use super::{Answer, Asked, Call, number, text};
+use super::call::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::statement::name::quoted;
 use crate::tables::pg_catalog::cells::Cell;
@@ -190,7 +190,7 @@ pub(super) fn relation<'a>(catalogue: &'a Catalogue, cell: Option<&Cell>) -> Opt
 fn serial_sequence(asked: &Asked, cells: &[Cell]) -> Answer {
     let catalogue = asked.catalogue();
     let Some(object) = relation(&catalogue, cells.first()) else {
-        let name = super::text(cells, 0).unwrap_or_default().to_owned();
+        let name = text(cells, 0).unwrap_or_default().to_owned();
         return Err(Error::UnknownTable {
             name,
             nearest: None,
@@ -203,7 +203,7 @@ fn serial_sequence(asked: &Asked, cells: &[Cell]) -> Answer {
         schema: schema.to_owned(),
         table: object.name.clone(),
     };
-    let column = super::text(cells, 1).unwrap_or_default();
+    let column = text(cells, 1).unwrap_or_default();
     let has = |it: SchemaRef| it.index_of(column).is_ok();
     if !object.columns().is_some_and(has) {
         return Err(Error::UnknownColumn {

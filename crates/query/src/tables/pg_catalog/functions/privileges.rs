@@ -4,7 +4,7 @@
 
 use nilometer_service::{Place, Privilege};
 
-use super::{Answer, Asked, Call, text};
+use super::call::{Answer, Asked, Call, text};
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::objects::Catalogue;

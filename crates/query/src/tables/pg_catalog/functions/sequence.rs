@@ -3,8 +3,8 @@
 use nilometer_service::define;
 use nilometer_service::{Place, Privilege};
 
+use super::call::{Answer, Asked, Call, number, text};
 use super::names::names_of;
-use super::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::values::Returns::Int;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
-use super::{Answer, Asked, Call, number, text};
+use super::call::{Answer, Asked, Call, number, text};
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::objects::Of;

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
+use super::call::{Answer, Asked, Call, number, text};
 use super::names::relation;
-use super::{Answer, Asked, Call, number, text};
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::definitions::{self, format_type};
 use crate::tables::pg_catalog::objects::Of;
