@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
-    Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Duplicates,
-    LogicalType, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, TimeKind, nearest,
+    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType,
+    PhysicalType, TIME_COLUMN, TimeKind,
 };
 use nilometer_service::NewTable;
 use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
