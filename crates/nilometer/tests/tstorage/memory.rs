@@ -18,7 +18,7 @@ fn header(command: i32, size: u64) -> Vec<u8> {
 /// Records of one mebibyte each, of one series.
 fn put(address: &str, records: u64) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let payload: Vec<u8> = (0..MIB).map(|at| (at / 4096) as u8).collect();
+    let payload: Vec<u8> = (0..MIB).map(|at| (at / 4096).to_le_bytes()[0]).collect();
     let size = i32::try_from(payload.len()).unwrap() + 20;
     stream.write_all(&header(5, 0)).unwrap();
     for cap in 0..i64::try_from(records).unwrap() {
