@@ -1,7 +1,7 @@
 //! Pages of pco, read by hand: integers as they are or as multiples of a base, as they are or as differences to neighbours.
 //!
 //! Does: make the tables of a chunk from what the library parsed; decode a page, or its first batches, value for value as the
-//! library does, with half of its instructions. Does not: parse a chunk, write, or know other modes; the library reads these.
+//! library does, with two thirds of its instructions. Does not: parse a chunk, write, or know other modes; the library reads these.
 //!
 //! A page is: for each variable the values that its differences begin with and four states of the entropy coder, up to a whole
 //! byte; then batches of 256 values, of each variable the symbols and after them the offsets within their bins; zeros up to a whole

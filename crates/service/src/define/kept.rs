@@ -91,13 +91,23 @@ impl Kept {
         within: Within<'_>,
         keys: Vec<Value>,
     ) -> Result<(), EngineError> {
-        if keys.is_empty() || self.reader(&engine.snapshot(), within).is_none() {
-            return Ok(());
+        if let Some(change) = self.deletion(&engine.snapshot(), within, keys) {
+            engine.write_relations(&[change])?;
         }
-        let keys = keys.into_iter().map(|key| vec![key]).collect();
-        self.change(engine, within, |schema| {
-            RelationChange::Delete(schema, keys)
-        })
+        Ok(())
+    }
+
+    /// What forgets rows by their keys, for who writes several things at once; `None` = nothing was kept.
+    pub(super) fn deletion(
+        &self,
+        snapshot: &Snapshot,
+        within: Within<'_>,
+        keys: Vec<Value>,
+    ) -> Option<RelationChange> {
+        let reader = self.reader(snapshot, within)?;
+        let keys: Vec<Vec<Value>> = keys.into_iter().map(|key| vec![key]).collect();
+        let schema = Arc::clone(reader.schema());
+        (!keys.is_empty()).then_some(RelationChange::Delete(schema, keys))
     }
 
     fn make(&self, engine: &Arc<Engine>, within: Within<'_>) -> Result<(), EngineError> {

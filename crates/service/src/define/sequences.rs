@@ -373,9 +373,17 @@ pub(super) fn forget(
     within: Within<'_>,
     names: &[String],
 ) -> Result<(), EngineError> {
-    let keys = || names.iter().map(|name| Value::from(name.as_str()));
-    KEPT.forget(engine, within, keys().collect())?;
-    COUNTED.forget(engine, within, keys().collect())
+    // As one record: another sequence of the name would count as one of which half was left.
+    let snapshot = engine.snapshot();
+    let deletions = [KEPT, COUNTED].map(|kept| {
+        let keys = names.iter().map(|name| Value::from(name.as_str()));
+        kept.deletion(&snapshot, within, keys.collect())
+    });
+    let deletions: Vec<RelationChange> = deletions.into_iter().flatten().collect();
+    if !deletions.is_empty() {
+        engine.write_relations(&deletions)?;
+    }
+    Ok(())
 }
 
 /// Numbers that are durable as given and in nobody's hands yet, of the sequences that were asked.

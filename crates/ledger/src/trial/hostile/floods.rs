@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::time::Instant;
 
+use super::CASE_MAX;
 use super::case::{Case, Seen, Stage};
 use crate::http::Client;
 
@@ -70,7 +72,12 @@ fn pour(stage: &Stage, lines: u64, line: fn(&mut String, u64)) -> io::Result<See
         for n in first..lines.min(first + BODY_LINES as u64) {
             line(&mut text, n);
         }
+        let begun = Instant::now();
         let answer = client.write("floods", None, &text)?;
+        let took = begun.elapsed();
+        if took > CASE_MAX {
+            return Err(io::Error::other(format!("one answer took {took:.1?}")));
+        }
         let status = answer.status;
         last = Ok(Seen::Answer(answer));
         if status != 204 {

@@ -107,3 +107,51 @@ fn a_machine_that_stops_anywhere_leaves_a_sequence_with_its_way_to_count_or_none
         }
     }
 }
+
+/// `DROP SEQUENCE` forgot the sequence in one record and how it counts in another. A machine that stopped between them left the
+/// second, and the next sequence of the name, which counts by ones, counted by fives.
+#[test]
+fn a_machine_that_stops_while_a_sequence_is_dropped_leaves_nothing_to_the_next_of_its_name() {
+    let drop_it = || Change::DropSequences {
+        paths: vec!["s".into()],
+        if_exists: false,
+    };
+    let before = || {
+        let disk = FaultyDisk::new(1, CrashPlan::default());
+        let engine = open(&disk);
+        done(&engine, create_database("d"));
+        done(&engine, create(BY_FIVES));
+        disk.set_plan(CrashPlan::default());
+        (disk, engine)
+    };
+    let calls = {
+        let (disk, engine) = before();
+        done(&engine, drop_it());
+        disk.calls()
+    };
+    let mut gone = 0;
+    for at in 1..=calls {
+        for seed in 1..=4 {
+            let (disk, engine) = before();
+            disk.set_plan(CrashPlan {
+                crash_at: Some(at),
+                ..CrashPlan::default()
+            });
+            let scope = Scope::of_database("d");
+            let dropped = run(&engine, &Principal::anyone(), &scope, drop_it());
+            drop(engine);
+            let engine = open(&disk.after_power_cut(seed, CrashPlan::default()));
+            let sequences = Sequences::default();
+            if let Ok(given) = sequences.take(&engine, &in_public("s"), 2) {
+                assert!(dropped.is_err(), "stopped at call {at}, seed {seed}");
+                assert_eq!(given, [1, 6], "stopped at call {at}, seed {seed}");
+                continue;
+            }
+            gone += 1;
+            done(&engine, create(Counting::default()));
+            let given = sequences.take(&engine, &in_public("s"), 2).unwrap();
+            assert_eq!(given, [1, 2], "stopped at call {at}, seed {seed}");
+        }
+    }
+    assert!(gone > 0, "no drop came as far as the log");
+}
