@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::budget::MemoryBudget;
+use crate::budget::{Charge, MemoryBudget};
 use crate::catalogue::NAME_BYTES_MAX;
 use crate::error::Error;
 use crate::moment::Store;
@@ -283,6 +283,11 @@ impl Engine {
     /// Whether series that are new fit the memory for them.
     pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
         self.jobs.check_index(bytes)
+    }
+
+    /// Takes memory for new series of a body, or says that there is none.
+    pub(crate) fn charge_batch(&self, charge: &mut Charge, bytes: u64) -> Result<(), Error> {
+        self.jobs.charge_batch(charge, bytes)
     }
 
     /// Limits, clock and folder.

@@ -12,6 +12,7 @@
 //! | index | 1/2 | new series and rows of relations are refused; the growth that reached it, a doubling of tables, may have passed it |
 //! | compaction | a group of each input and one that is written | nothing: it is counted, and the others have less |
 //! | query | 1/4 | the query ends with an error |
+//! | batch | 1/4 | the writer helps to flush; then its body is refused |
 //! | cache | 1/4 | the oldest entries go |
 //!
 //! They add up to more than the total on purpose: who has few series may have large queries. What holds is that all
@@ -38,16 +39,19 @@ pub enum MemoryUse {
     Compaction,
     /// Queries at work.
     Query,
+    /// New series of the bodies that are being read, until they are in the index.
+    Batch,
 }
 
 impl MemoryUse {
     /// Every use, in the order of their declaration.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Head,
         Self::Cache,
         Self::Index,
         Self::Compaction,
         Self::Query,
+        Self::Batch,
     ];
 
     /// Its name in errors and metrics.
@@ -58,13 +62,14 @@ impl MemoryUse {
             Self::Index => "index",
             Self::Compaction => "compaction",
             Self::Query => "query",
+            Self::Batch => "batch",
         }
     }
 
     /// The share of the total, in eighths.
     fn eighths(self) -> u64 {
         match self {
-            Self::Head | Self::Cache | Self::Query => 2,
+            Self::Head | Self::Cache | Self::Query | Self::Batch => 2,
             Self::Index => 4,
             Self::Compaction => 1,
         }
@@ -80,6 +85,7 @@ impl MemoryUse {
             }
             Self::Compaction => "it is tried again; raise memory_bytes_max if it stays",
             Self::Query => "ask for less at once, or raise memory_bytes_max",
+            Self::Batch => "send batches with fewer new series, or raise memory_bytes_max",
         }
     }
 }
@@ -216,13 +222,14 @@ impl MemoryBudget {
     }
 
     fn counter(&self, usage: MemoryUse) -> &AtomicU64 {
-        let [head, cache, index, compaction, query] = &self.inner.used;
+        let [head, cache, index, compaction, query, batch] = &self.inner.used;
         match usage {
             MemoryUse::Head => head,
             MemoryUse::Cache => cache,
             MemoryUse::Index => index,
             MemoryUse::Compaction => compaction,
             MemoryUse::Query => query,
+            MemoryUse::Batch => batch,
         }
     }
 }

@@ -409,6 +409,7 @@ impl Session {
             drop(memo);
             self.check_size(&builders)?;
             self.pending.check_new(&engine)?;
+            self.pending.charge(&engine)?;
         }
         Ok(builders)
     }

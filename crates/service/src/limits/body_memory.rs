@@ -22,7 +22,7 @@ const UNIT_BYTES: usize = 64 << 10;
 const LOOK_BYTES: usize = 1 << 20;
 
 /// Of the machine's memory: what bodies may bring the process to. The rest is for the kernel and for what grows meanwhile.
-const MACHINE_SHARE: (u64, u64) = (15, 16);
+const MACHINE_SHARE: (u64, u64) = (7, 8);
 
 /// Shortest pause between two requests to the allocator for what it keeps.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
@@ -222,10 +222,10 @@ mod tests {
         let body = 30 << 20;
         machine.look(body, body, &|| Some(400 * MIB)).unwrap();
         machine.look(body, body, &|| None).unwrap();
-        // By hand: 480 MiB are fifteen sixteenths.
-        machine.look(body, 2 * body, &|| Some(420 * MIB)).unwrap();
+        // By hand: 448 MiB are seven eighths.
+        machine.look(body, 2 * body, &|| Some(388 * MIB)).unwrap();
         let refused = machine
-            .look(body, 2 * body, &|| Some(421 * MIB))
+            .look(body, 2 * body, &|| Some(389 * MIB))
             .unwrap_err();
         assert_eq!(
             (refused.class(), refused.setting(), refused.passes()),

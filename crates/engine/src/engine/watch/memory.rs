@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::definition::Definition;
 use crate::engine::maintain::Jobs;
@@ -96,6 +96,17 @@ impl Jobs {
         self.site()
             .budget()
             .check(MemoryUse::Index, self.sequencer().report_index(), bytes)
+    }
+
+    /// Takes memory for new series that are in no index yet. Where there is none, a flush makes room once: rows and series
+    /// that are in files need none.
+    pub(crate) fn charge_batch(&self, charge: &mut Charge, bytes: u64) -> Result<(), Error> {
+        if charge.limit() < charge.bytes() + bytes {
+            self.flush_holding(&self.flushing())?;
+            self.sequencer().report_head();
+            self.sequencer().report_index();
+        }
+        charge.grow(bytes)
     }
 
     /// Makes room for `bytes` of rows, or says that there is none.

@@ -112,6 +112,8 @@ pub struct Metrics {
     pub memory_compaction_bytes: u64,
     /// Queries at work.
     pub memory_query_bytes: u64,
+    /// New series of bodies that are being read.
+    pub memory_batch_bytes: u64,
     /// Times that the budget refused something since the store was opened.
     pub memory_refusals: u64,
     /// Keys of batches that are remembered.
@@ -212,6 +214,7 @@ impl Engine {
             memory_index_bytes: self.sequencer.report_index(),
             memory_compaction_bytes: self.site.budget().used(MemoryUse::Compaction),
             memory_query_bytes: self.site.budget().used(MemoryUse::Query),
+            memory_batch_bytes: self.site.budget().used(MemoryUse::Batch),
             memory_refusals: self.site.budget().refused(),
             keys,
             key_bytes,

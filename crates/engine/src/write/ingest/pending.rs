@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memo::{Fingerprint, SeriesMemo};
 use super::planned::{is_planned_column, is_planned_table};
+use crate::budget::{Charge, MemoryUse};
 use crate::catalogue::{Layers, is_own_series};
 use crate::engine::{Engine, SERIES_BYTES, Transaction};
 use crate::error::Error;
@@ -17,8 +18,10 @@ use crate::schema::{ColumnId, SeriesId, TableId};
 
 /// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
 const SERIES_OF_ONE_LOCK: usize = 512;
-/// Series whose room is kept for the next body.
-const SERIES_KEPT_MAX: usize = 1 << 16;
+/// Room that is kept for the next body.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// Steps in which memory is charged; a body that brings less is not charged.
+const CHARGE_STEP: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -30,6 +33,8 @@ pub(super) struct Pending {
     tags_met: FxHashSet<ColumnId>,
     /// How many series there were when the new ones were counted last.
     counted: usize,
+    /// Memory of the budget for all that, in whole steps.
+    charge: Option<Charge>,
 }
 
 #[derive(Debug)]
@@ -115,6 +120,31 @@ impl Pending {
             // Mended where they are resolved.
             Err(_) => Ok(()),
         }
+    }
+
+    /// Charges what the series take while they wait, and are counted in no other part of the budget.
+    pub(super) fn charge(&mut self, engine: &Engine) -> Result<(), Error> {
+        let charged = self.charge.as_ref().map_or(0, Charge::bytes);
+        let missing = (self.bytes() as u64).saturating_sub(charged);
+        let steps = missing / CHARGE_STEP as u64;
+        if steps == 0 {
+            return Ok(());
+        }
+        let charge = match &mut self.charge {
+            Some(charge) => charge,
+            none => none.insert(engine.budget().charge(MemoryUse::Batch, 0)?),
+        };
+        engine.charge_batch(charge, steps * CHARGE_STEP as u64)
+    }
+
+    /// Memory of what waits, with the room that grew for it.
+    fn bytes(&self) -> usize {
+        let entry = size_of::<(Fingerprint, usize)>() + 1;
+        self.series.capacity() * size_of::<Wanted>()
+            + self.tags.capacity() * size_of::<(ColumnId, usize, usize)>()
+            + self.text.capacity()
+            // A table has a seventh more places than it says, and twice as many while it grows.
+            + self.by_text.capacity() * entry * 8 / 7
     }
 
     /// Whether all series of a body may be made that was read with names that have no ids yet.
@@ -237,10 +267,11 @@ impl Pending {
 
     /// Makes room for the next body.
     pub(super) fn clear(&mut self) {
-        if self.series.len() > SERIES_KEPT_MAX {
+        if self.bytes() > KEPT_BYTES_MAX {
             *self = Self::default();
             return;
         }
+        self.charge = None;
         self.counted = 0;
         self.series.clear();
         self.tags.clear();

@@ -484,6 +484,7 @@ pub(super) fn metrics(store: &StoreState) -> Rows {
         ("memory_index_bytes", metrics.memory_index_bytes),
         ("memory_compaction_bytes", metrics.memory_compaction_bytes),
         ("memory_query_bytes", metrics.memory_query_bytes),
+        ("memory_batch_bytes", metrics.memory_batch_bytes),
         ("memory_refusals", metrics.memory_refusals),
         ("is_poisoned", u64::from(metrics.poisoned.is_some())),
     ];

@@ -31,6 +31,7 @@ pub(super) fn print(page: &mut Page, engine: &Metrics) {
         ("index", engine.memory_index_bytes),
         ("compaction", engine.memory_compaction_bytes),
         ("query", engine.memory_query_bytes),
+        ("batch", engine.memory_batch_bytes),
     ] {
         page.value("memory_bytes", &format!("{{use=\"{usage}\"}}"), bytes);
     }
