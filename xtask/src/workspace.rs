@@ -1,4 +1,4 @@
-//! What cargo knows about the workspace: its crates and whom each of them names.
+//! Cargo's view of the workspace: its crates and whom each of them names.
 //!
 //! Does: run `cargo metadata` offline and keep what the checks need.
 //! Does not: resolve versions (that is `deny`, which asks for the whole graph).

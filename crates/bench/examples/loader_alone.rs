@@ -1,4 +1,4 @@
-//! What the loader costs by itself: sends a file to a server in this process that reads and forgets.
+//! Cost of the loader alone: sends a file to a server in this process that reads and forgets.
 //!
 //! `cargo run --release -p nilometer-bench --example loader_alone -- FILE [WORKERS]`
 //!

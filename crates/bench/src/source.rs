@@ -1,4 +1,4 @@
-//! Where a load's batches come from: a batch file, whose text stays in the file, or plain line protocol, which is cut
+//! Sources of a load's batches: a batch file, whose text stays in the file, or plain line protocol, which is cut
 //! into batches while it is read.
 //!
 //! Does: hand out batches in file order. Does not: parse lines beyond telling rows from comments and empty lines.

@@ -1,4 +1,4 @@
-//! What a backfill costs: bytes of segments written over bytes left, by the kind of job that wrote them.
+//! Write amplification of a backfill: bytes of segments written over bytes left, by the kind of job that wrote them.
 //!
 //! Writes fields of some series, a row each ten minutes of some days, in an order of one's choice, and does whatever
 //! maintenance is due after each batch. Files are in memory and nothing is timed, so every run of it says the same.

@@ -1,4 +1,4 @@
-//! How long one field of one series takes to read: plan, fetch, decode, and an Arrow batch.
+//! Read time of one field of one series: plan, fetch, decode, and an Arrow batch.
 //!
 //! `cargo run --release -p nilometer-engine --example one_series -- DATA_DIR DATABASE TABLE TAG VALUE FIELD [REPEATS]`
 #![expect(clippy::print_stdout, reason = "an example prints what it measured")]

@@ -1,4 +1,4 @@
-//! What opening costs when everything is in the log: time, and the most memory that the process ever had.
+//! Cost of opening when everything is in the log: time, and the most memory that the process ever had.
 //!
 //! `cargo run --release -p nilometer-engine --example recovery -- fill FILE DIR [BATCH_ROWS]` writes the line protocol of a file, flushes
 //! nothing, and ends as a killed process does; `... -- open DIR [THREADS]` opens what it left, with so many threads

@@ -1,4 +1,4 @@
-//! What maintenance decides: which segments become one, and what is too old.
+//! Decisions of maintenance: which segments become one, and what is too old.
 //!
 //! Does: choose and rewrite. Does not: publish what it wrote (`engine` does).
 

@@ -1,6 +1,7 @@
 //! Locks with ranks: every lock of the engine, in the one order in which a thread may take them.
 //!
-//! Does: list the locks ([`Rank`]), and in builds with debug assertions panic when a thread takes one while it holds one of
+//! Does: list the locks ([`Rank`]), and where the order is checked (the engine's own tests, the simulation, builds with debug
+//! assertions) panic when a thread takes one while it holds one of
 //! the same or a later rank, whether or not that would have met another thread. Does not: cost anything in other builds, or
 //! order two stores: a thread holds locks of one at a time.
 //!
@@ -87,7 +88,7 @@ pub(crate) enum Rank {
 
 impl Rank {
     /// Whether a thread may take a lock of this rank while it holds one of `held`.
-    #[cfg(debug_assertions)]
+    #[cfg(any(test, debug_assertions, feature = "lock-order"))]
     fn may_follow(self, held: Self) -> bool {
         // Two generations are read together, in the order of their age.
         held < self || (held == self && self == Self::Series)
@@ -205,12 +206,12 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-#[cfg(debug_assertions)]
+#[cfg(any(test, debug_assertions, feature = "lock-order"))]
 use checked::Held;
-#[cfg(not(debug_assertions))]
+#[cfg(not(any(test, debug_assertions, feature = "lock-order")))]
 use unchecked::Held;
 
-#[cfg(debug_assertions)]
+#[cfg(any(test, debug_assertions, feature = "lock-order"))]
 mod checked {
     use std::cell::RefCell;
 
@@ -258,7 +259,7 @@ mod checked {
     }
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(any(test, debug_assertions, feature = "lock-order")))]
 mod unchecked {
     use crate::ranked::Rank;
 
@@ -288,7 +289,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(debug_assertions)]
     fn a_wrong_order_panics_though_nobody_else_is_there() {
         let manifest = Mutex::new(Rank::Manifest, ());
         let catalogue = RwLock::new(Rank::Catalogue, ());
@@ -304,7 +304,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(debug_assertions)]
     fn locks_may_be_given_back_in_any_order() {
         let manifest = Mutex::new(Rank::Manifest, ());
         let state = Mutex::new(Rank::State, ());
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(not(debug_assertions))]
+    #[cfg(not(any(test, debug_assertions, feature = "lock-order")))]
     fn a_rank_costs_nothing_to_hold() {
         assert_eq!(
             size_of::<Locked<'_, u64>>(),

@@ -1,4 +1,4 @@
-//! Who may ask: the credentials of a request, the page that it comes from, the name that it asks for.
+//! Admission of a request: its credentials, the page that it comes from, the name that it asks for.
 
 pub(crate) mod cors;
 pub(crate) mod credentials;

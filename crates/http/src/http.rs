@@ -1,4 +1,4 @@
-//! What the routes of all surfaces share of the listener: service, settings, metrics.
+//! State that the routes of all surfaces share: service, settings, metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

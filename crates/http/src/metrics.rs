@@ -33,8 +33,6 @@ pub struct ByRequest {
     pub requests: BTreeMap<(String, u16), u64>,
     /// Times until the head of the answer, by route.
     pub latencies: BTreeMap<String, Latency>,
-    /// Requests that reached a limit, by the setting.
-    pub limits: BTreeMap<&'static str, u64>,
 }
 
 /// How long requests took.
@@ -56,19 +54,10 @@ impl Metrics {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn end_request(
-        &self,
-        route: &str,
-        status: u16,
-        elapsed: Duration,
-        limit: Option<&'static str>,
-    ) {
+    pub(crate) fn end_request(&self, route: &str, status: u16, elapsed: Duration) {
         let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let mut by = self.by_request();
         *by.requests.entry((route.to_owned(), status)).or_default() += 1;
-        if let Some(limit) = limit {
-            *by.limits.entry(limit).or_default() += 1;
-        }
         let latency = by.latencies.entry(route.to_owned()).or_default();
         latency.count += 1;
         latency.sum_us = latency.sum_us.saturating_add(us);

@@ -79,7 +79,8 @@ pub(crate) async fn around(
     let request_id = id.to_str().unwrap_or_default().to_owned();
     let refused = ErrorResponse::name_request(&mut response, &request_id);
     let limit = refused.as_ref().and_then(|refused| refused.limit);
-    http.metrics().end_request(path, status, elapsed, limit);
+    http.service().counters().limits_hit.note(limit);
+    http.metrics().end_request(path, status, elapsed);
 
     let mut response = gzip::packed(response, takes_gzip);
     let headers = response.headers_mut();
@@ -133,7 +134,7 @@ impl Drop for Waiting<'_> {
         let elapsed = self.started.elapsed();
         self.http
             .metrics()
-            .end_request(self.path, STATUS_OF_NOBODY, elapsed, None);
+            .end_request(self.path, STATUS_OF_NOBODY, elapsed);
         let request_id = self.request_id.to_str().unwrap_or_default();
         let ms = elapsed.as_micros() as f64 / 1e3;
         let (route, status) = (self.path, STATUS_OF_NOBODY);

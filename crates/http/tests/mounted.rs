@@ -133,8 +133,9 @@ async fn a_third_surface_stores_lines_and_answers_errors_in_its_own_words() {
         said.contains("too much: ") && said.contains("body-bytes-max"),
         "{said}"
     );
+    let limits = http.service().counters().limits_hit.get();
+    assert_eq!(limits["body-bytes-max"], 1);
     let by_request = http.metrics().by_request();
-    assert_eq!(by_request.limits["body-bytes-max"], 1);
     let counted = by_request.requests[&("/third/lines".to_owned(), 418)];
     assert_eq!(counted, 1);
 }

@@ -1,4 +1,4 @@
-//! What the statements of the Time Series Benchmark Suite cost in InfluxQL inside the process, from text to the last set.
+//! Cost of the statements of the Time Series Benchmark Suite in InfluxQL inside the process, from text to the last set.
 //!
 //! `cargo run --release -p nilometer-influxql --example tsbs_statements -- load DIR FILE` makes a settled store of a file of line protocol,
 //! such as `nilometer bench generate --workload iot --format line-protocol` writes one.

@@ -110,9 +110,8 @@ impl DueQuery {
         cancelled: &CancellationToken,
     ) -> Result<(), ServiceError> {
         let session = Session {
-            principal: Principal::anyone(),
             cancelled: cancelled.child_token(),
-            ..Session::new(&self.own.database)
+            ..Session::new(&self.own.database, Principal::anyone())
         };
         let select = Statement::Select(Box::new(within(&self.select, range, self.now_ns)));
         let statement = self.shared.take(select, &session);

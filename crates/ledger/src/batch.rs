@@ -1,4 +1,4 @@
-//! What a batch says: rows that follow from a seed, a writer and a number, so that every value that is read back can be
+//! Content of a batch: rows that follow from a seed, a writer and a number, so that every value that is read back can be
 //! compared with what was sent.
 //!
 //! Does: make rows, print them as line protocol, read them from an answer in CSV.

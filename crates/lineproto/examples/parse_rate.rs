@@ -1,4 +1,4 @@
-//! How fast line protocol is read: `cargo run --release --example parse_rate -- FILE [PASSES] [reference]`.
+//! Parse rate of line protocol: `cargo run --release --example parse_rate -- FILE [PASSES] [reference]`.
 //!
 //! Reads FILE into memory, parses it PASSES times (20 if not given), and prints rows and bytes a second for the best and
 //! the median pass. The third argument times the reference parser instead.

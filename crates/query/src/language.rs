@@ -155,7 +155,7 @@ mod tests {
     use crate::SqlOptions;
     use nilometer_engine::disk::MemoryDisk;
     use nilometer_engine::{Engine, Options, SystemClock};
-    use nilometer_service::Class;
+    use nilometer_service::{Class, Principal};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_statement_answers_rows_or_how_many_it_wrote() {
-        let (sql, session) = (sql(), Session::new("d"));
+        let (sql, session) = (sql(), Session::new("d", Principal::anyone()));
         let create = "CREATE TABLE t (time TIMESTAMPTZ, v REAL)";
         let insert = "INSERT INTO t (time, v) VALUES ('2024-05-01T00:00:00Z', 1), ('2024-05-02T00:00:00Z', 2)";
         for (text, wrote) in [(create, 0), (insert, 2), ("DELETE FROM t WHERE v = 1", 1)] {
@@ -192,7 +192,7 @@ mod tests {
     /// `SET TIME ZONE` was refused wherever it was sent from: nothing kept a session from one statement to the next.
     #[tokio::test]
     async fn a_session_that_is_kept_remembers_its_time_zone() {
-        let (sql, mut session) = (sql(), Session::new("d"));
+        let (sql, mut session) = (sql(), Session::new("d", Principal::anyone()));
         let berlin = "SET TIME ZONE 'Europe/Berlin'";
         let alone = run(&session, &sql, berlin).await.unwrap_err();
         assert!(alone.to_string().contains("parameter timezone"), "{alone}");
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_says_what_it_means_and_where_it_is() {
-        let (sql, session) = (sql(), Session::new("d"));
+        let (sql, session) = (sql(), Session::new("d", Principal::anyone()));
         let error = run(&session, &sql, "SELECT 1 FROM nowhere").await;
         let error = error.unwrap_err();
         let place = error.position().unwrap();
@@ -224,7 +224,7 @@ mod tests {
         };
         let error = run(&reader, &sql, "CREATE TABLE t (time TIMESTAMPTZ, v REAL)").await;
         assert_eq!(error.unwrap_err().class(), Class::Forbidden);
-        let stranger = Session::new("elsewhere");
+        let stranger = Session::new("elsewhere", Principal::anyone());
         let error = run(&stranger, &sql, "SELECT v FROM t").await;
         assert_eq!(error.unwrap_err().class(), Class::NotFound);
         let lost = Session {

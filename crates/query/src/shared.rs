@@ -1,4 +1,4 @@
-//! What all statements have in common, and the store as one of them finds it.
+//! State that all statements share, and the store as one of them finds it.
 //!
 //! Does: hold the engine, the limits, the registry of running statements and the session that statements copy; take a
 //! snapshot. Does not: plan or run anything.

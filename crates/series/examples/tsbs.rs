@@ -1,4 +1,4 @@
-//! What the questions of the Time Series Benchmark Suite, cpu-only, cost inside the process.
+//! Cost of the questions of the Time Series Benchmark Suite, cpu-only, inside the process.
 //!
 //! `cargo run --release -p nilometer-series --example tsbs -- load DIR [HOSTS] [HOURS]` makes a settled store.
 //! `... -- settle DIR hot|cold` writes its partitions for a tier.

@@ -1,4 +1,4 @@
-//! What a query is given by its caller: threads, memory, a way to be ended, and limits.
+//! Context of a query, from its caller: threads, memory, a way to be ended, and limits.
 //!
 //! Does: say what the caller has to offer; charge memory and give it back. Does not: own a thread or a byte.
 

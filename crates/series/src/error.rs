@@ -1,4 +1,4 @@
-//! What can be wrong with a series query, or go wrong while it is answered.
+//! Errors of a series query, before and while it is answered.
 
 use crate::context::MemoryFull;
 use crate::value::Type;

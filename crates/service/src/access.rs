@@ -35,7 +35,9 @@ pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};
 pub use scram::Scram;
 pub use store::{Grant, INTERNAL_DATABASE, User};
-pub(crate) use store::{internal_relation, move_database, rows as internal_rows};
+#[cfg(test)]
+pub(crate) use store::{grants, put_grant};
+pub(crate) use store::{internal, internal_relation, rows as internal_rows};
 
 use jwt::is_like_jwt;
 use password::Verifiers;

@@ -2,7 +2,9 @@
 //!
 //! Does: count writes and queries, whichever surface they come from. Does not: print; a surface has a format for that.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -47,6 +49,28 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// How often each limit was reached, by its setting.
+#[derive(Debug, Default)]
+pub struct LimitsHit(Mutex<BTreeMap<&'static str, u64>>);
+
+impl LimitsHit {
+    /// Counts what a client is refused for, if it is a limit.
+    pub fn note(&self, setting: Option<&'static str>) {
+        if let Some(setting) = setting {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *all.entry(setting).or_default() += 1;
+        }
+    }
+
+    /// The sums since the start.
+    pub fn get(&self) -> BTreeMap<&'static str, u64> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
 /// What was written and asked, by all surfaces together.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -76,6 +100,8 @@ pub struct Counters {
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.
     pub queries_cancelled: Counter,
+    /// Limits that clients have reached.
+    pub limits_hit: LimitsHit,
     /// Queries that compute or wait for their client.
     pub queries_running: Gauge,
 }

@@ -10,6 +10,7 @@
 
 mod change;
 mod columns;
+mod databases;
 mod error;
 mod hypertables;
 mod indexes;
@@ -26,6 +27,7 @@ mod views;
 
 pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
 pub use columns::sequence_of;
+pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
 pub use hypertables::{
     ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,

@@ -96,11 +96,11 @@ pub struct Client {
 }
 
 impl Session {
-    /// For who may do everything, in UTC, until they say otherwise.
-    pub fn new(database: &str) -> Self {
+    /// For somebody, in UTC, until they say otherwise.
+    pub fn new(database: &str, principal: Principal) -> Self {
         Self {
             database: database.to_owned(),
-            principal: Principal::anyone(),
+            principal,
             schema: None,
             is_read_only: false,
             zone: None,

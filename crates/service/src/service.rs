@@ -1,4 +1,4 @@
-//! What all surfaces share of an open store.
+//! The service: state of an open store that all surfaces share.
 //!
 //! Does: hold the engine, its maintenance, the executor, the languages by name with the statements that they run, turns of queries, turns and sessions of writes,
 //! memory of bodies, users, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
@@ -17,13 +17,17 @@ use crate::error::Error;
 use crate::executor::Executor;
 use crate::jobs::maintenance::Maintenance;
 use crate::language::{Language, LanguageContext};
-use crate::limits::admission::{QueryAdmission, Turn};
+use crate::limits::admission::{QueryAdmission, Turn, looks_after_others};
 use crate::limits::body_memory::BodyMemory;
 use crate::limits::statements::Statements;
 use crate::options::ServiceOptions;
 use crate::sabotage::Sabotage;
 use crate::write::acquisition::Acquisitions;
 use crate::write::sessions::Sessions;
+
+/// Statements about other statements that run at once, and that wait.
+const OWN_TURNS: usize = 2;
+const OWN_WAITING: usize = 32;
 
 /// An open store with everything that surfaces share.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Service {
     languages: Vec<Arc<dyn Language>>,
     executor: Arc<dyn Executor>,
     query_admission: QueryAdmission,
+    /// Of statements about the others: where all turns are taken, these are what is left to do about it.
+    own_admission: QueryAdmission,
     writes: Arc<Semaphore>,
     sessions: Sessions,
     acquisitions: Arc<Acquisitions>,
@@ -72,6 +78,7 @@ impl Service {
             executor,
             languages,
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
+            own_admission: QueryAdmission::new(OWN_TURNS, OWN_WAITING),
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
             acquisitions: context.acquisitions,
@@ -128,6 +135,16 @@ impl Service {
     /// Waits for a turn to run a query, or refuses if too many do already.
     pub async fn turn(&self) -> Result<Turn, Error> {
         self.query_admission.take().await
+    }
+
+    /// Waits for a turn to run a statement of this text. One that lists or ends others (`SHOW QUERIES`, `KILL QUERY 7`) has turns
+    /// of its own.
+    pub async fn turn_for(&self, text: &str) -> Result<Turn, Error> {
+        if looks_after_others(text) {
+            self.own_admission.take().await
+        } else {
+            self.turn().await
+        }
     }
 
     /// Does the service's work.

@@ -1,4 +1,4 @@
-//! What the store must hold, in plain maps.
+//! Model of the store, in plain maps.
 //!
 //! Does: keep what was acknowledged, keep apart what a failure left open, and settle that by what the first read after
 //! a restart shows. Does not: call the store or the disk.

@@ -1,4 +1,4 @@
-//! What one run does, as data: it prints, it shrinks, and it runs again.
+//! Plan of one run, as data: it prints, it shrinks, and it runs again.
 //!
 //! Does: name the steps, the points of a write and the faults. Does not: draw plans (see [`crate::generate`]), run them
 //! (see [`crate::run()`]), or know what a store answers.

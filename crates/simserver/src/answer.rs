@@ -1,4 +1,4 @@
-//! What an answer shows of each request's rows: all of them alike, or the answer is torn.
+//! Rows of each request in an answer: all of them alike, or the answer is torn.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What must be there, in plain maps: for each request that writes, every state that its rows may be in.
+//! Model of the rows, in plain maps: for each request that writes, every state that its rows may be in.
 //!
 //! A request that has begun and has not ended may take effect at any moment; one that was acknowledged has; one that was
 //! refused has not; one without an answer may yet, until the life that it was sent to is over. What was seen once, when

@@ -1,4 +1,4 @@
-//! What a run does, as data: drawn from a seed before it starts, printed as it is when it fails, shortened step by step.
+//! Plan of a run, as data: drawn from a seed before it starts, printed as it is when it fails, shortened step by step.
 
 use std::fmt;
 

@@ -33,10 +33,7 @@ const SURFACES: &[&str] = &["crates/http/src/", "crates/surfaces/"];
 /// The part of the program's crate that is the library.
 const EMBEDDED: &[&str] = &[
     "crates/nilometer/src/lib.rs",
-    "crates/nilometer/src/library/database.rs",
-    "crates/nilometer/src/library/error.rs",
-    "crates/nilometer/src/library/languages.rs",
-    "crates/nilometer/src/library/rows.rs",
+    "crates/nilometer/src/library",
 ];
 
 const RULES: &[Rule] = &[
@@ -65,6 +62,18 @@ const RULES: &[Rule] = &[
         instead: "let the caller drive the work: the engine and series queries start no threads",
     },
     Rule {
+        calls: &[
+            "sync::Mutex",
+            "sync::RwLock",
+            "sync::{Mutex",
+            "Arc, Mutex",
+            "Arc, RwLock",
+        ],
+        holds: &["crates/engine/src/"],
+        except: &["crates/engine/src/ranked"],
+        instead: "take the locks of ranked.rs, whose order is checked",
+    },
+    Rule {
         calls: &["std::net", "tokio::net"],
         holds: &[
             "crates/codec/src/",
@@ -88,7 +97,11 @@ const RULES: &[Rule] = &[
             "Arc<Engine>",
             "&Engine",
             "nilometer_engine::Engine",
+            "{Engine,",
+            " Engine,",
+            "Engine::open",
             ".engine()",
+            ".sessions()",
         ],
         holds: SURFACES,
         except: &[],
@@ -113,9 +126,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         calls: &[
+            "axum::",
+            "nilometer_edge::",
             "nilometer_http::",
-            "nilometer_native::",
             "nilometer_influx::",
+            "nilometer_native::",
+            "nilometer_postgres::",
+            "nilometer_tstorage::",
         ],
         holds: EMBEDDED,
         except: &[],
@@ -217,6 +234,27 @@ mod tests {
             }
             assert!(found("crates/http/tests/mounted.rs", code).is_empty());
         }
+    }
+
+    #[test]
+    fn locks_of_the_engine_have_ranks() {
+        for code in [
+            "use std::sync::Mutex;",
+            "use std::sync::{Arc, Mutex, PoisonError};",
+            "    inner: std::sync::RwLock<T>,",
+        ] {
+            let path = "crates/engine/src/engine/jobs.rs";
+            assert_eq!(found(path, code).len(), 1, "{code}");
+            assert!(found("crates/engine/src/ranked.rs", code).is_empty());
+            assert!(found("crates/service/src/service.rs", code).is_empty());
+        }
+        assert!(
+            found(
+                "crates/engine/src/engine.rs",
+                "use crate::ranked::{Mutex, Rank};"
+            )
+            .is_empty()
+        );
     }
 
     #[test]

@@ -43,8 +43,6 @@ const HOMES: &[Home] = &[
             "nilometer-native",
             "nilometer-influx",
             "nilometer-edge",
-            "nilometer-influxql",
-            "nilometer-influx",
             "nilometer-simserver",
             "nilometer",
         ],

@@ -49,6 +49,11 @@ const STUBS: &[(&str, &str)] = &[
     ),
 ];
 
+/// First words of a module header that promise a sentence where a noun phrase names the room.
+const QUESTIONS: &[&str] = &[
+    "What", "Who", "How", "Whether", "Where", "Which", "When", "Why",
+];
+
 /// Kinds of file that people write by hand.
 const WRITTEN: &[&str] = &[
     "rs", "c", "h", "js", "ts", "py", "sh", "toml", "yml", "yaml", "md", "css", "html",
@@ -95,6 +100,9 @@ fn check_file(file: &File) -> Vec<Finding> {
         if line.ends_with([' ', '\t', '\r']) {
             complain("blanks at the end of the line; remove them".to_owned());
         }
+        if at == 0 && file.is_rust() && !file.is_test_code() && begins_with_question(line) {
+            complain("name the module in a noun phrase: \"Memory budget\", not \"who may have how much memory\"".to_owned());
+        }
         if file.is_rust() {
             for (_, advice) in STUBS.iter().filter(|(stub, _)| line.contains(stub)) {
                 complain((*advice).to_owned());
@@ -131,6 +139,13 @@ fn starts_a_path(line: &str, start: &str) -> bool {
         let before = line[..at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || "._-~/}".contains(c))
     })
+}
+
+/// Whether a module header begins with a question word.
+fn begins_with_question(line: &str) -> bool {
+    let header = line.strip_prefix("//! ").unwrap_or_default();
+    let first = header.split(' ').next().unwrap_or_default();
+    QUESTIONS.contains(&first)
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -183,6 +198,21 @@ mod tests {
             assert_eq!(found("data.txt", &format!("{host}\n")).len(), 1, "{host}");
             assert!(found("fuzz/Cargo.lock", &format!("{host}\n")).is_empty());
         }
+    }
+
+    #[test]
+    fn a_module_header_names_the_module() {
+        let path = "crates/engine/src/watch.rs";
+        assert_eq!(found(path, "//! What bounds the store.\n").len(), 1);
+        assert!(
+            found(
+                path,
+                "//! Bounds of the store.\n\n/// What it is.\nfn f() {}\n"
+            )
+            .is_empty()
+        );
+        assert!(found(path, "//! Whatever.\n").is_empty());
+        assert!(found("crates/engine/tests/store.rs", "//! What holds.\n").is_empty());
     }
 
     #[test]

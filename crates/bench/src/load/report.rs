@@ -1,4 +1,4 @@
-//! What a load came to: figures for a file and a table for people.
+//! Results of a load: figures for a file and a table for people.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a load did to the store, by the figures that the database itself gives: Nilometer's `/metrics`.
+//! Effect of a load on the store, by the database's own figures: Nilometer's `/metrics`.
 //!
 //! Does: read those figures before and after, wait until the store has done what it does by itself after a load. Does
 //! not: look into files; another database has no such figures, and then there are none in the report.

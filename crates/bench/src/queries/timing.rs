@@ -1,4 +1,4 @@
-//! What the statements of one type took, and a table of it for people.
+//! Times of the statements of one type, and a table of them for people.
 
 use std::fmt::Write;
 

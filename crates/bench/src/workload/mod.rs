@@ -1,4 +1,4 @@
-//! What is loaded: data sets described by a few numbers and made point by point.
+//! Workloads: data sets described by a few numbers and made point by point.
 //!
 //! Does: turn a [`Spec`] into batches of line protocol, the same bytes for the same spec, whatever the batch size.
 //! Does not: open files or sockets; [`crate::generate`] writes what this makes.

@@ -1,4 +1,4 @@
-//! What maintenance does: flushes, compactions, merges of index files, retention.
+//! Maintenance: flushes, compactions, merges of index files, retention.
 
 pub(in crate::engine) mod checkpoint;
 pub(in crate::engine) mod compact;

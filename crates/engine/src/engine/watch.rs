@@ -1,4 +1,4 @@
-//! What bounds the store and what it says of itself: limits, memory, room on the disk, numbers.
+//! Bounds of the store and its report of itself: limits, memory, room on the disk, metrics.
 
 pub(in crate::engine) mod limits;
 pub(in crate::engine) mod memory;

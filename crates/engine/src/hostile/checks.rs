@@ -1,4 +1,4 @@
-//! What all attacks on decoders need: their parts and their check.
+//! Common parts of the attacks on decoders, and their check.
 
 use crate::error::Malformed;
 

@@ -1,4 +1,4 @@
-//! Where rows are at one moment: segments, a head on its way into one, and the head that takes more.
+//! Places of rows at one moment: segments, a head on its way into one, and the head that takes more.
 //!
 //! Does: hold them together, so that who has a state has every row once. Does not: change; who maintains the store puts
 //! another in its place.

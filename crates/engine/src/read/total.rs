@@ -1,4 +1,4 @@
-//! How many rows a table has in a range of time, and from when to when, by metadata alone.
+//! Totals by metadata alone: rows of a table in a range of time, and its first and last time.
 //!
 //! Does: add up what the footers of segments say, where every row they count is one of the answer. Does not: count rows; where
 //! deletes, duplicates or the edges of the range may take some away, whoever asks has to.

@@ -1,4 +1,4 @@
-//! Which LSNs are still looked at, so that no version that one of them sees is forgotten.
+//! Pinned LSNs: no version that one of them sees is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

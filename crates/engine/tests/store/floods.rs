@@ -210,7 +210,12 @@ fn new_series_are_in_the_memory_budget_while_their_body_is_read() {
         .write_lines(body.as_bytes(), Precision::Nanosecond)
         .unwrap_err();
     let text = error.to_string();
-    for part in ["memory for batch", "4194304", "memory_bytes_max", "fewer new series"] {
+    for part in [
+        "memory for batch",
+        "4194304",
+        "memory_bytes_max",
+        "fewer new series",
+    ] {
         assert!(text.contains(part), "{text}");
     }
     let metrics = engine.metrics();

@@ -1,4 +1,4 @@
-//! How continuous queries have ended since the start.
+//! Outcomes of continuous queries since the start.
 //!
 //! Does: count. Does not: run one (`continuous.rs` does).
 

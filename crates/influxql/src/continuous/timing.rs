@@ -1,4 +1,4 @@
-//! When a continuous query runs, and for which buckets.
+//! Timing of continuous queries: when each runs, and for which buckets.
 //!
 //! Does: calculate as InfluxDB does, from the width of the buckets, `RESAMPLE EVERY` and `FOR`, and up to when it has run.
 //! Does not: look at a clock.

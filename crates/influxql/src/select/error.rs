@@ -1,4 +1,4 @@
-//! Why there is no answer, in InfluxDB's words where it has some.
+//! Errors of SELECT, in InfluxDB's words where it has some.
 
 /// Why a SELECT has no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What a statement is given, and what it answers.
+//! Context of a statement: what it is given, and what it answers.
 //!
 //! Does: count the memory of what is gathered for an answer. Does not: know a statement.
 

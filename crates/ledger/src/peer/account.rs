@@ -1,4 +1,4 @@
-//! What was promised to a client, and what is there of it: the judge of all peers.
+//! Account of promises and of what is there: the judge of all peers.
 //!
 //! Does: keep the fate of each batch, in the same journal as the ledger of our own server; compare with what is shown.
 //! Does not: expect more than any peer promises. A batch without an answer may be there as a whole, not at all, or, and

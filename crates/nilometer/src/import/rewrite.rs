@@ -1,4 +1,4 @@
-//! What spreadsheets and other programs put into CSV that is no table of values: lines before the names, columns without
+//! Rewriting of CSV that is no table of values, as spreadsheets and other programs make it: lines before the names, columns without
 //! a name, dates and times of day apart, commas for the decimal point.
 //!
 //! Does: make names and rows of it that `columns.rs` can decide about. Does not: decide about types.

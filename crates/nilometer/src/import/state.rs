@@ -1,4 +1,4 @@
-//! What an import has done, in a file, so that it can go on after it was interrupted.
+//! State of an import in a file, so that it can go on after it was interrupted.
 //!
 //! Does: count up, per input, to where everything is in; write and read the file. Does not: decide when. Batches come
 //! back in any order; what counts is the place up to which none is missing. What is beyond it is sent again with the

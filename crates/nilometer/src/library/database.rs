@@ -12,8 +12,8 @@ use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteRe
 use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
 use nilometer_service::{
-    QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, Threads, WhenMissing,
-    open_store,
+    Principal, QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, Threads,
+    WhenMissing, define, open_store,
 };
 
 use crate::library::error::Error;
@@ -101,7 +101,7 @@ impl Database {
     /// Makes a database in the store; `false` = it was there already. [`Database::write_line_protocol`] does it by
     /// itself.
     pub fn create_database(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.engine().create_database(name)?)
+        Ok(define::create_database(self.engine(), name)?)
     }
 
     /// Writes the points of `lines` to a database, which is made if there is none of that name. Tables, tags and fields
@@ -305,7 +305,11 @@ impl Database {
     }
 
     fn begin(&self, database: &str, statement: &str) -> crate::library::rows::Begun {
-        begin(&self.service, ServiceSession::new(database), statement)
+        begin(
+            &self.service,
+            ServiceSession::new(database, Principal::anyone()),
+            statement,
+        )
     }
 
     fn with_session<T>(

@@ -2,7 +2,7 @@
 //!
 //! Does: remember what `SET TIME ZONE` sets, and run statements with it. Does not: keep anything in the store.
 
-use nilometer_service::{Session as ServiceSession, SessionChange};
+use nilometer_service::{Principal, Session as ServiceSession, SessionChange};
 
 use crate::library::database::Database;
 use crate::library::error::Error;
@@ -38,7 +38,7 @@ impl<'a> Session<'a> {
     pub(crate) fn new(database: &'a Database, name: &str) -> Self {
         Self {
             database,
-            session: ServiceSession::new(name),
+            session: ServiceSession::new(name, Principal::anyone()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the import and the export of files show: a question, and how far they are.
+//! Output of import and export: a question, and progress.
 
 use std::io::Write;
 

@@ -35,7 +35,8 @@ impl Surface for Lines {
                     () = stop.cancelled() => return Ok(()),
                     accepted = self.0.accept() => accepted.map_err(broken)?,
                 };
-                talk(socket, &service).await.map_err(broken)?;
+                let talked = stop.run_until_cancelled(talk(socket, &service)).await;
+                talked.unwrap_or(Ok(())).map_err(broken)?;
             }
         })
     }
@@ -52,8 +53,10 @@ fn code_of(class: Class) -> &'static str {
 
 /// The rows of an answer, with commas and semicolons between.
 async fn answer(service: &Service, statement: &str) -> Result<String, Error> {
-    let (session, parameters) = (Session::new("d"), Params::new());
-    let _turn = service.turn().await?;
+    // Its clients have no way to say who they are.
+    let principal = service.access().standing_for(None)?;
+    let (session, parameters) = (Session::new("d", principal), Params::new());
+    let _turn = service.turn_for(statement).await?;
     let sql = service.language("sql")?;
     let outcome = session.run(&**sql, statement, &parameters).await?;
     let mut rows = outcome.into_rows()?;
@@ -118,9 +121,10 @@ async fn sql_over_tcp_takes_a_surface_a_language_and_a_table_of_codes() {
         assert!(refused.starts_with("MALFORMED "), "{refused}");
         assert!(refused.contains(said), "{refused}");
     }
-    drop(client);
+    // It stops while its client is there.
     stop.send(()).unwrap();
     surface.await.unwrap().unwrap();
+    drop(client);
 }
 
 async fn ask(client: &mut BufReader<TcpStream>, statement: &str) -> String {

@@ -152,6 +152,38 @@ async fn a_small_body_that_would_become_gigabytes_is_refused_while_it_is_read() 
     assert_eq!(server.engine.snapshot().databases(), Vec::<String>::new());
 }
 
+/// The story: the setting held for tables over time and not for relations, where 5,000 bytes were stored with a limit of 1,000.
+#[tokio::test]
+async fn a_value_of_a_relation_has_the_limit_of_the_setting() {
+    let server = with(Options {
+        value_bytes_max: 1_000,
+        ..Options::default()
+    });
+    assert_eq!(server.write("m v=1 1").await.status, 204);
+    let made = "CREATE TABLE r (k bigint PRIMARY KEY, v text)";
+    assert_eq!(server.try_query(made, "json").await.status, 200);
+    let short = format!("INSERT INTO r VALUES (1, '{}')", "x".repeat(1_000));
+    assert_eq!(server.try_query(&short, "json").await.status, 200);
+    let long = "x".repeat(1_001);
+    for statement in [
+        format!("INSERT INTO r VALUES (2, '{long}')"),
+        format!("UPDATE r SET v = '{long}'"),
+    ] {
+        assert_names(
+            &server.try_query(&statement, "json").await,
+            413,
+            "value-bytes-max",
+        );
+    }
+    // What the store keeps for itself is not a user's value.
+    let view = format!("CREATE VIEW w AS SELECT k, '{long}' AS t FROM r");
+    assert_eq!(server.try_query(&view, "json").await.status, 200);
+    assert_eq!(
+        number(&server, "SELECT count(*) AS n FROM r WHERE v LIKE 'x%'").await,
+        1
+    );
+}
+
 #[tokio::test]
 async fn a_write_over_its_time_says_so() {
     let server = Server::with(ServerConfig {

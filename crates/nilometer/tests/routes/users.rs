@@ -18,6 +18,37 @@ async fn send(server: &Server, user: Option<&str>, path: &str, body: &str) -> An
         .await
 }
 
+/// The story: who may read nothing of a database was told "did you mean", with the name of a table that is there, and 400 in place
+/// of 403 said that one is not.
+#[tokio::test]
+async fn who_may_not_read_a_table_is_not_told_whether_it_is_there() {
+    let server = peopled().await;
+    let mut said = Vec::new();
+    for table in [
+        "cpu",
+        "cp",
+        "nothing_like_it",
+        "d.public.cp",
+        "elsewhere.public.cpu",
+        "e.public.cpu",
+    ] {
+        let answer = sql(&server, "writer", &format!("SELECT * FROM {table}")).await;
+        assert_eq!(answer.status, 403, "{table}: {}", answer.text());
+        said.push(
+            answer
+                .error()
+                .replace("elsewhere", "d")
+                .replace("\"e\"", "\"d\""),
+        );
+    }
+    said.dedup();
+    assert_eq!(said.len(), 1, "{said:?}");
+    // Who may read all of it has the hint.
+    let answer = sql(&server, "reader", "SELECT * FROM cp").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(answer.error().contains("cpu"), "{}", answer.error());
+}
+
 async fn sql(server: &Server, user: &str, text: &str) -> Answer {
     let body = serde_json::json!({ "db": "d", "q": text }).to_string();
     send(server, Some(user), "/api/v3/query_sql", &body).await

@@ -1,4 +1,4 @@
-//! What an error of a query means for whoever asked, and which setting it is about.
+//! Classes of query errors, and the setting that each is about.
 
 use nilometer_service::{Class, Error as ServiceError, Fault};
 

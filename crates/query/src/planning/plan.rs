@@ -223,21 +223,29 @@ fn missing(
         table: resolved.table.to_string(),
         position,
     };
+    let lack = lack_of(&name, reading)?;
+    // Who may not read it is told the same as if it were there, and no other name.
+    Some(reading.allow(Privilege::Read, &name).err().unwrap_or(lack))
+}
+
+/// What is wrong with a name; `None` = nothing.
+fn lack_of(name: &TableName, reading: &ReadContext) -> Option<Error> {
+    let position = name.position;
     let snapshot = &reading.snapshot;
     if let Err(missing) = names::find_database(snapshot, &name.database, position) {
         return Some(missing);
     }
     if pg_catalog::is_catalogue(&name.schema) {
-        return pg_catalog::unknown_table(&name);
+        return pg_catalog::unknown_table(name);
     }
     if pg_catalog::has(PG_CATALOG, &name.table) {
         return None;
     }
     if name.schema == SYSTEM_SCHEMA {
-        return system::unknown_table(&name);
+        return system::unknown_table(name);
     }
     let is_table = snapshot.table(&name.database, &name.schema, &name.table);
-    if is_table.is_some() || relation::find(snapshot, &name).is_some() {
+    if is_table.is_some() || relation::find(snapshot, name).is_some() {
         return None;
     }
     let view = define::view(snapshot, &name.database, &name.schema, &name.table);
@@ -249,5 +257,5 @@ fn missing(
             position,
         });
     }
-    Some(names::unknown_table(snapshot, &name))
+    Some(names::unknown_table(snapshot, name))
 }

@@ -1,4 +1,4 @@
-//! What was recognised: a series query, the table that it reads, and where a plan's columns are among its own.
+//! Recognised questions: a series query, the table that it reads, and where a plan's columns are among its own.
 //!
 //! Does: hold it, for those who recognise, keep and run it. Does not: any of these.
 

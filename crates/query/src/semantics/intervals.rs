@@ -1,4 +1,4 @@
-//! What is calculated with intervals, where `PostgreSQL` differs from the planner: a date and an interval make a timestamp, and an
+//! Calculations with intervals, where `PostgreSQL` differs from the planner: a date and an interval make a timestamp, and an
 //! interval may be multiplied with a number and divided by one.
 //!
 //! The planner cuts the hours off a date, and refuses to multiply. Does: plan these operators. Does not: compare intervals; `float_key`

@@ -1,4 +1,4 @@
-//! What shows names and definitions, most of it by a query.
+//! SHOW: names and definitions, most of it by a query.
 
 use nilometer_service::{Privilege, Running};
 

@@ -1,4 +1,4 @@
-//! What was declared of a table, as a statement that writes carries it out: defaults and CHECKs.
+//! Declarations of a table, carried out by a statement that writes: defaults and CHECKs.
 //!
 //! Does: fill in what an INSERT leaves out, and evaluate conditions on the rows that are about to be written. Does not: check
 //! types or NOT NULL (the engine does, whoever writes).

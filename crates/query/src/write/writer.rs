@@ -1,4 +1,4 @@
-//! Where a statement's rows go: into the store at once, or into the transaction that it is part of.
+//! Destination of a statement's rows: the store at once, or the transaction that it is part of.
 //!
 //! Does: give both one face. Does not: know statements.
 
@@ -45,6 +45,7 @@ impl Writer {
         snapshot: Option<&Snapshot>,
         changes: &[RelationChange],
     ) -> Result<(), EngineError> {
+        self.engine.check_relation_values(changes)?;
         match (&self.transaction, snapshot) {
             (Some(transaction), snapshot) => transaction.write_relations(snapshot, changes),
             (None, Some(snapshot)) => self

@@ -1,4 +1,4 @@
-//! What is known of an aggregate while rows come in.
+//! Accumulators: the state of an aggregate while rows come in.
 //!
 //! Does: add runs of rows, join what several threads know, and finish by the rules. Does not: know buckets (`cells`).
 

@@ -1,4 +1,4 @@
-//! Where buckets begin and end, for rows one after another.
+//! Edges of buckets, for rows one after another.
 //!
 //! Does: say it in few steps where buckets are of one width. Does not: know calendars (`bucket` does).
 

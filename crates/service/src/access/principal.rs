@@ -1,4 +1,4 @@
-//! Who asks, and whether they may.
+//! Principals, and the check of their privileges.
 
 use std::sync::Arc;
 

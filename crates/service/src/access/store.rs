@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nilometer_engine::{
     Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
-    RelationSchema, Snapshot, Value,
+    RelationReader, RelationSchema, Snapshot, Value,
 };
 
 use super::password::Verifiers;
@@ -47,18 +47,20 @@ impl Grant {
     }
 }
 
-/// The rows of a relation of the store's own.
+/// A relation of the store's own; `None` = nothing has made it yet.
+pub(crate) fn internal(snapshot: &Snapshot, relation: &str) -> Option<RelationReader> {
+    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
+    snapshot.relation(INTERNAL_DATABASE, &schema, relation)
+}
+
+/// Its rows.
 pub(crate) fn rows(snapshot: &Snapshot, relation: &str) -> Vec<Arc<[Value]>> {
-    let schema = snapshot.default_schema(INTERNAL_DATABASE);
-    let relation =
-        schema.and_then(|schema| snapshot.relation(INTERNAL_DATABASE, &schema, relation));
+    let relation = internal(snapshot, relation);
     relation.map(|relation| relation.rows()).unwrap_or_default()
 }
 
 fn row(snapshot: &Snapshot, relation: &str, key: &[Value]) -> Option<Arc<[Value]>> {
-    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
-    let relation = snapshot.relation(INTERNAL_DATABASE, &schema, relation)?;
-    relation.get(key)
+    internal(snapshot, relation)?.get(key)
 }
 
 fn text(row: &[Value], column: usize) -> String {
@@ -96,7 +98,7 @@ pub(super) fn verifiers(snapshot: &Snapshot, name: &str) -> Option<Verifiers> {
     })
 }
 
-pub(super) fn grants(snapshot: &Snapshot, user: &str) -> Vec<Grant> {
+pub(crate) fn grants(snapshot: &Snapshot, user: &str) -> Vec<Grant> {
     let all = rows(snapshot, GRANTS);
     let own = all.iter().filter(|row| text(row, 0) == user);
     let mut grants: Vec<Grant> = own.map(|row| grant_of(row)).collect();
@@ -178,7 +180,7 @@ pub(super) fn remove_user(engine: &Arc<Engine>, name: &str) -> Result<(), Engine
 }
 
 /// Keeps what a user may do in exactly this place; nothing = the grant goes.
-pub(super) fn put_grant(
+pub(crate) fn put_grant(
     engine: &Arc<Engine>,
     user: &str,
     place: Place<'_>,
@@ -193,35 +195,6 @@ pub(super) fn put_grant(
         RelationChange::Replace(grants, vec![key])
     };
     engine.write_relations(&[change])?;
-    Ok(())
-}
-
-/// Takes what was granted for a database along to its new name, or forgets it: another one of its name is another one.
-pub(crate) fn move_database(
-    engine: &Arc<Engine>,
-    database: &str,
-    to: Option<&str>,
-) -> Result<(), EngineError> {
-    let snapshot = engine.snapshot();
-    let is_meant = |row: &[Value]| text(row, 1) == database;
-    let keys = keys_of(&snapshot, is_meant);
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let grants = relation(engine, GRANTS)?;
-    let mut changes = vec![RelationChange::Delete(Arc::clone(&grants), keys)];
-    if let Some(to) = to {
-        let all = rows(&snapshot, GRANTS);
-        let moved = all.iter().filter(|row| is_meant(row)).map(|row| {
-            let mut row = row.to_vec();
-            if let Some(name) = row.get_mut(1) {
-                *name = Value::from(to);
-            }
-            row
-        });
-        changes.push(RelationChange::Replace(grants, moved.collect()));
-    }
-    engine.write_relations(&changes)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What is kept of tables beside their definitions, as rows of a relation in the schema they are in: the schema takes it along
+//! Records beside the definitions of tables, as rows of a relation in the schema they are in: the schema takes it along
 //! when it is renamed or dropped.
 //!
 //! Does: read and change such rows. Does not: know what they mean.

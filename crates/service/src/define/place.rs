@@ -1,4 +1,4 @@
-//! Where a change is carried out, and what every change asks first: who may, which schemas are the store's own, what is there.
+//! Place of a change, and the checks before every change: who may, which schemas are the store's own, what is there.
 //!
 //! Does: resolve names, check privileges on them, say which of the change's names an error is about. Does not: change anything.
 

@@ -16,11 +16,9 @@ use super::own_relations::is_hidden;
 use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
-use super::{columns, hypertables, lookup, payload, policies, views};
+use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
-use crate::jobs::schedule;
-use crate::write::device_progress;
 use crate::write::sessions::Scope;
 
 /// Carries out a change. `scope` is where names without database or schema are.
@@ -38,7 +36,7 @@ pub fn run(
             name,
             if_not_exists,
         } => {
-            let new = engine.create_database(&name)?;
+            let new = databases::create_database(engine, &name)?;
             Ok(must_be_new(
                 new || if_not_exists,
                 "database",
@@ -48,12 +46,7 @@ pub fn run(
         }
         Change::DropDatabase { name, if_exists } => {
             match lookup::find_database(&engine.snapshot(), &name) {
-                Ok(()) => {
-                    engine.drop_database(&name)?;
-                    schedule::move_database(engine, &name, None)?;
-                    device_progress::move_database(engine, &name, None)?;
-                    Ok(access::move_database(engine, &name, None)?)
-                }
+                Ok(()) => Ok(databases::drop_database(engine, &name)?),
                 Err(_) if if_exists => Ok(()),
                 Err(missing) => Err(missing.about(Part::Name)),
             }
@@ -61,10 +54,7 @@ pub fn run(
         Change::RenameDatabase { name, to } => {
             let found = lookup::find_database(&engine.snapshot(), &name);
             found.map_err(|missing| missing.about(Part::Name))?;
-            engine.rename_database(&name, &to)?;
-            schedule::move_database(engine, &name, Some(&to))?;
-            device_progress::move_database(engine, &name, Some(&to))?;
-            Ok(access::move_database(engine, &name, Some(&to))?)
+            Ok(databases::rename_database(engine, &name, &to)?)
         }
         Change::SetDefaultSchema { database, schema } => {
             let found = lookup::find_schema(&engine.snapshot(), &database, &schema);

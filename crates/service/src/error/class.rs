@@ -37,7 +37,8 @@ pub enum Class {
 }
 
 /// What the engine calls its limits that are settings.
-const BATCH_LIMITS: [(&str, &str); 4] = [
+const BATCH_LIMITS: [(&str, &str); 5] = [
+    ("the bytes of one value", "value-bytes-max"),
     ("the rows of one batch", "batch-rows-max"),
     ("the columns of one batch", "batch-columns-max"),
     ("the new series of one batch", "batch-series-max"),

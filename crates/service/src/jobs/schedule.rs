@@ -1,7 +1,8 @@
 //! The schedule: statements that run again and again by the clock, and up to when each has run.
 //!
-//! Does: keep both as rows of relations of the store's own, in the log and the backups, and let them go with their database.
-//! Does not: understand a statement, or say when it is due; its language does ([`Language::due`](crate::Language::due)).
+//! Does: keep both as rows of relations of the store's own, in the log and the backups. Does not: understand a statement, or say
+//! when it is due; its language does ([`Language::due`](crate::Language::due)). `define/databases.rs` lets them go with their
+//! database.
 
 use std::sync::Arc;
 
@@ -116,43 +117,6 @@ pub fn note_run(
     Ok(())
 }
 
-/// Takes the statements of a database along to its new name, or forgets them.
-pub(crate) fn move_database(
-    engine: &Arc<Engine>,
-    database: &str,
-    to: Option<&str>,
-) -> Result<(), EngineError> {
-    let snapshot = engine.snapshot();
-    let mut changes = Vec::new();
-    for name in [SCHEDULED, SCHEDULED_RUNS] {
-        let all = internal_rows(&snapshot, name);
-        let own = all.iter().filter(|row| text(row, 0) == database);
-        let keys: Vec<Vec<Value>> = own
-            .clone()
-            .map(|row| key(database, &text(row, 1)))
-            .collect();
-        if keys.is_empty() {
-            continue;
-        }
-        let relation = relation(engine, name)?;
-        changes.push(RelationChange::Delete(Arc::clone(&relation), keys));
-        if let Some(to) = to {
-            let moved = own.map(|row| {
-                let mut row = row.to_vec();
-                if let Some(database) = row.first_mut() {
-                    *database = Value::from(to);
-                }
-                row
-            });
-            changes.push(RelationChange::Replace(relation, moved.collect()));
-        }
-    }
-    if !changes.is_empty() {
-        engine.write_relations(&changes)?;
-    }
-    Ok(())
-}
-
 fn key(database: &str, name: &str) -> Vec<Value> {
     vec![Value::from(database), Value::from(name)]
 }
@@ -211,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schedule_outlives_the_process_and_goes_with_its_database() {
+    fn the_schedule_outlives_the_process() {
         let disk = Arc::new(MemoryDisk::default());
         let open = || {
             let clock = Arc::new(SystemClock);
@@ -239,9 +203,5 @@ mod tests {
         // The end of a run that was on its way brings nothing back.
         note_run(&engine, ("a", "one"), 8).unwrap();
         assert_eq!(names(&engine), ["a.two None", "b.one None"]);
-        engine.rename_database("b", "c").unwrap();
-        move_database(&engine, "b", Some("c")).unwrap();
-        move_database(&engine, "a", None).unwrap();
-        assert_eq!(names(&engine), ["c.one None"]);
     }
 }

@@ -69,11 +69,47 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
+/// Whether a text is one statement that lists what runs, or ends it: such a one must not wait for those. The words are the same
+/// in every language.
+pub(crate) fn looks_after_others(text: &str) -> bool {
+    let text = text.trim_end().strip_suffix(';').unwrap_or(text);
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    match words.as_slice() {
+        ["show", "queries"] => true,
+        ["kill", number] | ["kill", "query", number] => is_number(number),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::Class;
     use futures::FutureExt;
+
+    #[test]
+    fn only_one_statement_about_others_goes_before_them() {
+        for text in [
+            "SHOW QUERIES",
+            " show\n queries ; ",
+            "kill query 7",
+            "KILL 12;",
+        ] {
+            assert!(looks_after_others(text), "{text}");
+        }
+        for text in [
+            "SHOW QUERIES; SELECT 1",
+            "SHOW DATABASES",
+            "KILL QUERY 7; SELECT 1",
+            "KILL QUERY (SELECT 1)",
+            "SELECT 'show queries'",
+            "",
+        ] {
+            assert!(!looks_after_others(text), "{text}");
+        }
+    }
 
     #[test]
     fn who_comes_when_all_places_are_taken_is_refused_and_a_place_left_is_free_again() {

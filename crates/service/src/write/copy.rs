@@ -191,11 +191,12 @@ impl Service {
         self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
         self.check_rows(batch.num_rows(), batch.num_columns())?;
         let values = relation.rows_of(batch)?;
-        let change = RelationChange::Insert(Arc::clone(relation), values);
+        let changes = [RelationChange::Insert(Arc::clone(relation), values)];
+        self.engine().check_relation_values(&changes)?;
         match &target.transaction {
-            Some(transaction) => transaction.write_relations(None, &[change])?,
+            Some(transaction) => transaction.write_relations(None, &changes)?,
             None => {
-                self.engine().write_relations(&[change])?;
+                self.engine().write_relations(&changes)?;
             }
         }
         Ok(())

@@ -1,16 +1,16 @@
-//! How far the flashes of devices have been taken in, as rows of a relation of the store's own.
+//! Progress of devices: up to which page each flash has been taken in, as rows of a relation of the store's own.
 //!
-//! Does: say how far, give the change that moves it on, let it go with its database. Does not: write rows (`devices.rs` does, in one
-//! transaction with that change).
+//! Does: say how far, give the change that moves it on. Does not: write rows (`devices.rs` does, in one transaction with that
+//! change), or let it go with its database (`define/databases.rs` does).
 
 use std::sync::Arc;
 
 use nilometer_engine::{
     Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
-    RelationReader, RelationSchema, Snapshot, Value,
+    RelationSchema, Snapshot, Value,
 };
 
-use crate::access::{INTERNAL_DATABASE, Principal, internal_relation, internal_rows};
+use crate::access::{Principal, internal, internal_relation};
 use crate::define::own_relations::DEVICES;
 
 /// The flash of a device, in one of its lives.
@@ -37,7 +37,7 @@ pub struct DeviceProgress {
 
 /// How far a flash has been taken in; `None` = nothing was.
 pub(super) fn progress_of(snapshot: &Snapshot, target: &DeviceTarget) -> Option<DeviceProgress> {
-    let row = devices(snapshot)?.get(&key(target))?;
+    let row = internal(snapshot, DEVICES)?.get(&key(target))?;
     let number = |column: usize| match row.get(column) {
         Some(Value::I64(value)) => Some(*value),
         _ => None,
@@ -46,36 +46,6 @@ pub(super) fn progress_of(snapshot: &Snapshot, target: &DeviceTarget) -> Option<
         sequence: number(3)?.cast_unsigned(),
         checksum: u32::try_from(number(4)?).ok()?,
     })
-}
-
-/// Takes what is known of devices along to the new name of their database, or forgets it: another database of that name has not
-/// got their rows.
-pub(crate) fn move_database(
-    engine: &Arc<Engine>,
-    database: &str,
-    to: Option<&str>,
-) -> Result<(), EngineError> {
-    let all = internal_rows(&engine.snapshot(), DEVICES);
-    let is_meant = |row: &&Arc<[Value]>| row.first() == Some(&Value::from(database));
-    let keys = |row: &Arc<[Value]>| row.iter().take(3).cloned().collect();
-    let keys: Vec<Vec<Value>> = all.iter().filter(is_meant).map(keys).collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let relation = relation(engine)?;
-    let mut changes = vec![RelationChange::Delete(Arc::clone(&relation), keys)];
-    if let Some(to) = to {
-        let moved = all.iter().filter(is_meant).map(|row| {
-            let mut row = row.to_vec();
-            if let Some(database) = row.first_mut() {
-                *database = Value::from(to);
-            }
-            row
-        });
-        changes.push(RelationChange::Replace(relation, moved.collect()));
-    }
-    engine.write_relations(&changes)?;
-    Ok(())
 }
 
 /// What moves a flash on that has come to `known`. It fails if it has come further meanwhile, and locks the row until then.
@@ -94,11 +64,6 @@ pub(super) fn moved_on(
     }
 }
 
-fn devices(snapshot: &Snapshot) -> Option<RelationReader> {
-    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
-    snapshot.relation(INTERNAL_DATABASE, &schema, DEVICES)
-}
-
 fn key(target: &DeviceTarget) -> Vec<Value> {
     vec![
         Value::from(target.database.as_str()),
@@ -109,7 +74,7 @@ fn key(target: &DeviceTarget) -> Vec<Value> {
 
 /// The relation, made if it is not there.
 pub(super) fn relation(engine: &Arc<Engine>) -> Result<Arc<RelationSchema>, EngineError> {
-    if let Some(there) = devices(&engine.snapshot()) {
+    if let Some(there) = internal(&engine.snapshot(), DEVICES) {
         return Ok(Arc::clone(there.schema()));
     }
     let column = |name: &str, kind| RelationColumn {

@@ -6,7 +6,7 @@
 use nilometer_engine::{Declarations, DeclaredTable, NewColumn, TableSettings};
 
 use crate::access::Principal;
-use crate::define::{Column, DefineError, Part, view};
+use crate::define::{Column, DefineError, Part, create_database, view};
 use crate::error::Error;
 use crate::service::Service;
 use crate::write::sessions::Scope;
@@ -33,7 +33,7 @@ impl Service {
     ) -> Result<(), Error> {
         self.check_write(principal, scope, Some(table), true)?;
         let engine = self.engine();
-        engine.create_database(&scope.database)?;
+        create_database(engine, &scope.database)?;
         let snapshot = engine.snapshot();
         let default = || snapshot.default_schema(&scope.database).unwrap_or_default();
         let schema = scope.schema.clone().unwrap_or_else(default);

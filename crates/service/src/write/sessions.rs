@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Error};
 
+use crate::define::create_database;
+
 /// Idle sessions that are kept for one schema; each holds memory for its series.
 const IDLE_PER_SCHEMA_MAX: usize = 32;
 
@@ -116,7 +118,7 @@ impl Sessions {
         match (new(), when_missing) {
             (Err(Error::UnknownDatabase { .. }), WhenMissing::Create(check)) => {
                 check()?;
-                self.engine.create_database(&scope.database)?;
+                create_database(&self.engine, &scope.database)?;
                 new()
             }
             (result, _) => result,

@@ -1,4 +1,4 @@
-//! Which series a probe or a delete means.
+//! Series that a probe or a delete means.
 
 use rand::RngExt;
 

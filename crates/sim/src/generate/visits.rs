@@ -1,4 +1,4 @@
-//! Who comes in while another step is at work.
+//! Visits of others while a step is at work.
 
 use rand::RngExt;
 

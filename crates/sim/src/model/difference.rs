@@ -1,4 +1,4 @@
-//! Where two states differ, in a few lines.
+//! Difference of two states, in a few lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What somebody sees who took a snapshot some time ago.
+//! Model of a snapshot that was taken some time ago.
 
 use super::Moment;
 use super::names::{Name, Table};

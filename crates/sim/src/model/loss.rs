@@ -1,4 +1,4 @@
-//! What may be missing once a damaged file was put aside: rows of that file, and nothing else.
+//! Permitted loss once a damaged file was put aside: rows of that file, and nothing else.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What becomes of databases and schemas.
+//! Model of databases and schemas.
 
 use std::collections::BTreeSet;
 

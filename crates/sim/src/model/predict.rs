@@ -1,4 +1,4 @@
-//! What the store takes of a body.
+//! Prediction of what the store takes of a body.
 
 use nilometer_codec::PhysicalType;
 

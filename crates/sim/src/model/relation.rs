@@ -1,4 +1,4 @@
-//! What relations are and what becomes of their rows.
+//! Model of relations and their rows.
 
 use std::collections::BTreeMap;
 

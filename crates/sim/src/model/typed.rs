@@ -1,4 +1,4 @@
-//! What a table makes of typed rows and of rows that are changed by their keys.
+//! Model of typed rows and of rows that are changed by their keys.
 
 use std::collections::BTreeSet;
 

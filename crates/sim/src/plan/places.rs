@@ -1,4 +1,4 @@
-//! Where tables are: `d0` is the default schema of the database `d0`, `d0/s1` its schema `s1`.
+//! Places of tables: `d0` is the default schema of the database `d0`, `d0/s1` its schema `s1`.
 
 use nilometer_engine::DEFAULT_SCHEMA;
 

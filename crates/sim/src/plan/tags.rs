@@ -1,4 +1,4 @@
-//! Which series are meant, by one of their tags.
+//! Choice of series by one of their tags.
 //!
 //! Does: say what a value must be, print patterns as regular expressions, and answer by comparing texts. Does not: use a
 //! library of regular expressions; what a pattern finds is known from how it was made.

@@ -1,4 +1,4 @@
-//! What runs added up to.
+//! Sums over runs.
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! Who has taken a snapshot and reads it slowly, whatever happens to the store meanwhile.
+//! A reader who has taken a snapshot and reads it slowly, whatever happens to the store meanwhile.
 //!
 //! Does: plan a scan of every table, read a few batches now and then, and compare all of it with the rows of then: what a
 //! flush, a compaction, retention, a delete, a drop or a rename do must not be seen. Does not: survive its process.

@@ -1,4 +1,4 @@
-//! What retention takes, and when it may.
+//! Bounds of retention: what it takes, and when it may.
 
 use std::sync::Arc;
 

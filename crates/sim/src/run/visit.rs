@@ -1,4 +1,4 @@
-//! What another writer does while the store writes a segment, or while a writer is between its look and its place.
+//! Another writer while the store writes a segment, or while a writer is between its look and its place.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

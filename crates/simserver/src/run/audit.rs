@@ -1,4 +1,4 @@
-//! When everything has ended: what is there is what must be, and nothing is held any more.
+//! Audit at the end: what is there is what must be, and nothing is held any more.
 
 use std::sync::Arc;
 

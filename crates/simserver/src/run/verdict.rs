@@ -1,4 +1,4 @@
-//! What an answer says, and whether the server may give it here.
+//! Verdict on an answer: what it says, and whether the server may give it here.
 
 use serde_json::Value;
 

@@ -12,9 +12,7 @@ use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
 use nilometer_influxql_syntax::quote_ident;
 use nilometer_service::define::{policy_of_schema, policy_settings, schema_of_policy, shard_ns};
-use nilometer_service::{
-    CancellationToken, Class, INTERNAL_DATABASE, Params, Place, Principal, Privilege, Session,
-};
+use nilometer_service::{Class, INTERNAL_DATABASE, Params, Place, Principal, Privilege, Session};
 use serde_json::{Value, json};
 
 use crate::words::WORDS;
@@ -272,11 +270,7 @@ async fn run(
     bucket: &Bucket,
     (what, statement): (&str, String),
 ) -> Result<(), ErrorResponse> {
-    let session = Session {
-        principal,
-        cancelled: CancellationToken::new(),
-        ..Session::new(&bucket.database)
-    };
+    let session = Session::new(&bucket.database, principal);
     let language = http.service().language("influxql")?;
     let done = session.run(&**language, &statement, &Params::new()).await;
     done.map(|_| ()).map_err(|error| match error.class() {

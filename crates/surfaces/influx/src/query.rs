@@ -89,7 +89,7 @@ async fn answer(
         let class = error.class();
         ErrorResponse::of(class, format!("error parsing query: {error}"))
     })?;
-    let turn = http.service().turn().await?;
+    let turn = http.service().turn_for(&asked.text).await?;
     let (sender, chunks) = Chunks::of(cancelled);
     let work = Work {
         http: Arc::clone(http),

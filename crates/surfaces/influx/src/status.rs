@@ -1,4 +1,4 @@
-//! What tells a client that the server is there, and how it is: `/ping`, `/status`, `/debug/vars`.
+//! Status of the server: `/ping`, `/status`, `/debug/vars`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the handlers of the native surface share.
+//! State that the handlers of the native surface share.
 
 use std::sync::Arc;
 

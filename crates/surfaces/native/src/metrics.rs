@@ -43,10 +43,10 @@ fn print(http: &Http) -> String {
     }
     page.head(
         "limits_hit_total",
-        "Requests that reached a limit, by the setting.",
+        "Requests and statements, of all surfaces, that reached a limit, by the setting.",
         "counter",
     );
-    for (setting, count) in &by.limits {
+    for (setting, count) in &http.service().counters().limits_hit.get() {
         page.value(
             "limits_hit_total",
             &format!("{{setting=\"{setting}\"}}"),

@@ -52,7 +52,7 @@ pub(crate) async fn query_sql(
     };
     let format = question.format;
     let mut timing = Timing::start(app.service().executor());
-    let turn = app.service().turn().await?;
+    let turn = app.service().turn_for(&question.sql).await?;
     timing.end("turn");
     let gone = CancellationToken::new();
     let (sender, chunks) = Chunks::of(gone.clone());

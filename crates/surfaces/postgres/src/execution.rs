@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt};
 use nilometer_service::{
-    Charged, Error, Language, Outcome, Params, Prepared, RowStream, Service, Session,
+    Charged, Error, Language, Outcome, Params, Prepared, RowStream, Service, Session, Turn,
 };
 use tokio::sync::mpsc;
 
@@ -135,15 +135,20 @@ async fn run(
         Some(Ok(Ok(()))) => return,
         Some(Ok(Err(Ended::Refused(refused)))) => *refused,
         Some(Ok(Err(Ended::Failed(error)))) => {
+            service.counters().limits_hit.note(error.setting());
             Refused::of(&error, &job.text, job.characters_before)
         }
         Some(Err(_)) => Refused::from(Error::Panicked { what: "statement" }),
         None if time_max < limit => {
             Refused::new(CANCELLED, "canceling statement due to statement timeout")
         }
-        None => Refused::from(Error::QueryTime {
-            limit_ms: service.options().query.query_ms_max,
-        }),
+        None => {
+            let error = Error::QueryTime {
+                limit_ms: service.options().query.query_ms_max,
+            };
+            service.counters().limits_hit.note(error.setting());
+            Refused::from(error)
+        }
     };
     // Whoever does not listen any more does not need the error.
     let _ = pieces.send(Piece::Failed(Box::new(refused))).await;
@@ -174,7 +179,7 @@ async fn work(
     pieces: &mpsc::Sender<Piece>,
     demands: &mut mpsc::Receiver<usize>,
 ) -> Result<(), Ended> {
-    let _turn = service.turn().await?;
+    let mut turn = Some(service.turn_for(&job.text).await?);
     let _running = service.counters().queries_running.enter();
     let prepared: Box<dyn Prepared> = language.prepare(&job.text, &job.session)?;
     let rows = match prepared.run(&job.values).await? {
@@ -193,7 +198,7 @@ async fn work(
     };
     let (columns, formats) = (encoder.columns().to_vec(), encoder.formats().to_vec());
     let _ = pieces.send(Piece::Columns(columns, formats)).await;
-    let sent = send(&encoder, rows, pieces, demands).await?;
+    let sent = send(service, &mut turn, (&encoder, rows), pieces, demands).await?;
     service.counters().rows_answered.add(sent);
     Ok(())
 }
@@ -214,10 +219,12 @@ async fn hand_over(
     Ok(pieces.send(piece).await.is_ok())
 }
 
-/// Writes rows as far as they are wanted. Returns how many.
+/// Writes rows as far as they are wanted. Returns how many. While more of them are not wanted, others have the turn: as many
+/// cursors as there are turns, each of a client that writes beside it, would wait for each other.
 async fn send(
-    encoder: &Encoder,
-    mut answer: RowStream,
+    service: &Service,
+    turn: &mut Option<Turn>,
+    (encoder, mut answer): (&Encoder, RowStream),
     pieces: &mpsc::Sender<Piece>,
     demands: &mut mpsc::Receiver<usize>,
 ) -> Result<u64, Ended> {
@@ -239,9 +246,11 @@ async fn send(
                 if !is_taken || suspended.await.is_err() {
                     return Ok(all);
                 }
+                *turn = None;
                 let Some(more) = demands.recv().await else {
                     return Ok(all);
                 };
+                *turn = Some(service.turn().await?);
                 (wanted, since) = (more, 0);
             }
             encoder.row(&columns, row, &mut out)?;

@@ -22,6 +22,11 @@ use crate::wire::replies;
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
 
+/// Clients beyond the setting that are heard at all, until they are told why they cannot come in, or have cancelled something.
+const LOBBY: usize = 64;
+/// How long they are heard.
+const LOBBY_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Serves connections until it is told to stop, then lets what runs end.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -32,6 +37,7 @@ pub(crate) async fn serve(
     let places = Arc::new(Semaphore::new(
         config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
     ));
+    let lobby = Arc::new(Semaphore::new(LOBBY));
     let time_max = Duration::from_millis(service.options().shutdown_ms_max);
     let shared = Shared::new(service, config, stop.clone());
     let mut running = JoinSet::new();
@@ -50,10 +56,16 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let place = Arc::clone(&places).try_acquire_owned().ok();
+        // Each client has a place in one of them from its first byte: who says nothing holds a file and memory too.
+        let place = Arc::clone(&places).try_acquire_owned();
+        let is_full = place.is_err();
+        let Ok(place) = place.or_else(|_| Arc::clone(&lobby).try_acquire_owned()) else {
+            let limits = &shared.service.counters().limits_hit;
+            limits.note(Some("pg-connections-max"));
+            continue;
+        };
         let shared = Arc::clone(&shared);
         running.spawn(async move {
-            let is_full = place.is_none();
             talk(shared, socket, peer, is_full).await;
             drop(place);
         });
@@ -74,6 +86,11 @@ async fn talk(shared: Arc<Shared>, socket: TcpStream, peer: SocketAddr, is_full:
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let time_max = Duration::from_millis(shared.config.startup_ms_max);
+    let time_max = if is_full {
+        time_max.min(LOBBY_TIME_MAX)
+    } else {
+        time_max
+    };
     let begun = tokio::time::timeout(time_max, begin(&shared, socket)).await;
     match begun {
         Ok(Some(Met::Plain(met, socket))) => meet(shared, socket, met, peer, is_full).await,
@@ -152,6 +169,11 @@ async fn meet<S: AsyncRead + AsyncWrite + Unpin + Send>(
         First::Refused(refused) => return say_goodbye(&mut write, &refused).await,
     };
     if is_full {
+        shared
+            .service
+            .counters()
+            .limits_hit
+            .note(Some("pg-connections-max"));
         let refused = Refused::new(
             TOO_MANY_CONNECTIONS,
             "sorry, too many clients already (setting pg-connections-max)",

@@ -1,4 +1,4 @@
-//! What all connections share, and which of them a cancel request means.
+//! State that all connections share, and the target of a cancel request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -449,6 +449,85 @@ async fn a_statement_is_cancelled_by_who_knows_the_secret_and_by_its_time() {
     server.end().await;
 }
 
+/// The story: a client took a place only once it had said who it is. 4,000 silent ones were let in where the setting said 10,
+/// and each held a file: the server had none left for HTTP.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_nothing_has_a_place_too() {
+    let server = server(ServiceOptions::default()).await;
+    let mut silent = Vec::new();
+    // Three have the places, 64 more are heard a while; whoever comes then is closed at once.
+    for _ in 0..67 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let mut one_more = TcpStream::connect(server.address).await.unwrap();
+    assert_eq!(one_more.read(&mut [0; 1]).await.unwrap_or(0), 0);
+    let first = silent.first_mut().unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(50), first.read_u8());
+    assert!(early.await.is_err(), "the first one has its place");
+    // Who goes leaves the place.
+    drop(silent);
+    let mut client = loop {
+        let mut client = Client::hello(&server, "user ada database d").await;
+        if client
+            .until(b'Z')
+            .await
+            .last()
+            .is_some_and(|(kind, _)| *kind == b'Z')
+        {
+            break client;
+        }
+    };
+    assert_eq!(client.query("SELECT rows 1").await, "TDCZ SELECT 1");
+    drop(client);
+    server.end().await;
+}
+
+/// The story: as many cursors as there are turns, each of a client that asks something beside it, waited for each other until the
+/// time of a query had passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_that_waits_for_its_client_leaves_its_turn_to_others() {
+    let server = server(ServiceOptions {
+        queries_max: 1,
+        ..ServiceOptions::default()
+    })
+    .await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::connect(&server).await;
+        assert_eq!(client.query("BEGIN").await, "CZ BEGIN");
+        let declared = client.query("DECLARE c CURSOR FOR SELECT rows 10").await;
+        assert_eq!(declared, "CZ DECLARE CURSOR");
+        assert_eq!(client.query("FETCH 2 FROM c").await, "TDDCZ FETCH 2");
+        clients.push(client);
+    }
+    for client in &mut clients {
+        assert_eq!(client.query("SELECT rows 1").await, "TDCZ SELECT 1");
+        assert_eq!(client.query("FETCH 3 FROM c").await, "TDDDCZ FETCH 3");
+    }
+    drop(clients);
+    server.end().await;
+}
+
+/// The story: SHOW QUERIES and KILL waited for a turn behind the statements that they were about.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lists_and_ends_others_does_not_wait_for_them() {
+    let server = server(ServiceOptions {
+        queries_max: 1,
+        ..ServiceOptions::default()
+    })
+    .await;
+    let mut slow = Client::connect(&server).await;
+    slow.send(b'Q', b"SELECT slow\0").await;
+    let mut other = Client::connect(&server).await;
+    // Whatever the language says of it: it is asked.
+    let asked = other.query("SHOW QUERIES");
+    let answer = tokio::time::timeout(Duration::from_mins(1), asked).await;
+    assert!(answer.unwrap().starts_with("CZ"));
+    assert!(other.query("KILL QUERY 1").await.starts_with("CZ"));
+    drop((slow, other));
+    server.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_asked_is_offered_scram_and_a_wrong_proof_is_refused() {
     let options = ServiceOptions {

@@ -88,6 +88,7 @@ where
         let Err(error) = request(shared, &mut incoming, &mut outgoing).await else {
             continue;
         };
+        shared.service.counters().limits_hit.note(error.setting());
         if error.can_be_told() {
             tracing::warn!(%error, "a request of a TStorage client was not carried out");
             let mut answer = BytesMut::new();

@@ -48,4 +48,14 @@ impl Error {
     pub(crate) fn can_be_told(&self) -> bool {
         !matches!(self, Self::Gone | Self::NotTaken { .. })
     }
+
+    /// The setting whose limit it is about.
+    pub(crate) fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::Stalled { .. } | Self::NotTaken { .. } => Some("tstorage-stall-ms-max"),
+            Self::Payload { .. } => Some("tstorage-payload-bytes-max"),
+            Self::Service(error) => error.setting(),
+            Self::Gone | Self::Malformed(_) | Self::Refused(_) => None,
+        }
+    }
 }

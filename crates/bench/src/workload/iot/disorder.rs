@@ -1,4 +1,4 @@
-//! What becomes of the entries on their way: missing, late, or with a value absent, as often as in the suite.
+//! Disorder of the entries on their way: missing, late, or with a value absent, as often as in the suite.
 //!
 //! Does: draw the fate of a batch of ten entries and of each of its places. Does not: hold entries.
 

@@ -23,7 +23,7 @@ use crate::schema::{Lsn, SchemaId};
 use crate::snapshot::Snapshot;
 use crate::state::State;
 
-/// Longest text or bytes of one value.
+/// Longest text or bytes of one value, whatever the setting: a row is in memory as a whole.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 /// Text and bytes of one change; its offsets are 32 bits.
 const CHANGE_BYTES_MAX: usize = 1 << 30;
@@ -165,6 +165,25 @@ impl Engine {
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
         let _locked = self.locked(changes)?;
         self.change_relations(self.encode_relations(changes)?)
+    }
+
+    /// Refuses rows with a text or bytes longer than a value may be. Asked for rows of users: what the store keeps for itself is
+    /// bounded by [`VALUE_BYTES_MAX`] alone.
+    pub fn check_relation_values(&self, changes: &[RelationChange]) -> Result<(), Error> {
+        let most = self.options().value_bytes_max;
+        let rows = changes.iter().flat_map(|change| match change {
+            RelationChange::Insert(_, rows) | RelationChange::Replace(_, rows) => rows.as_slice(),
+            RelationChange::Delete(..) => &[],
+        });
+        match rows.flatten().map(Value::heap_bytes).max() {
+            Some(bytes) if bytes as u64 > most => Err(Error::Limit {
+                what: "the bytes of one value",
+                limit: most,
+                needed: bytes as u64,
+                remedy: "store less in one value, or raise the limit",
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// As [`Self::write_relations`], if every row that is replaced or deleted is the one that `snapshot` shows. If one was

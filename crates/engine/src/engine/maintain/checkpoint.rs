@@ -1,4 +1,4 @@
-//! What a flush writes beside rows and definitions, so that the log up to the frozen LSN can go.
+//! Checkpoint of a flush: all but rows and definitions, so that the log up to the frozen LSN can go.
 //!
 //! Does: write and sync the files, put them into the flush's edit, and after it holds remove those it replaced. Does
 //! not: sync the folder or append the edit; the flush does, in its order.

@@ -1,4 +1,4 @@
-//! What maintenance is doing, and what it has left to do.
+//! Jobs of maintenance: those that run, and those that are left.
 //!
 //! Does: hold it, under one lock that nobody keeps while working. Does not: decide what is done.
 

@@ -1,4 +1,4 @@
-//! What is known of damaged files: for reports, and for whoever deals with them.
+//! Damaged files: the list for reports and for repair.
 
 use std::path::PathBuf;
 

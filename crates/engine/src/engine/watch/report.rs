@@ -1,4 +1,4 @@
-//! What operators see of the store's parts: what maintenance is doing.
+//! Report of maintenance for operators.
 
 use crate::engine::maintain::Jobs;
 

@@ -1,4 +1,4 @@
-//! What is stored of a field in the hours or blocks of a group, unpacked into columns.
+//! Rollups and statistics of a field in the hours or blocks of a group, unpacked into columns.
 //!
 //! Does: hold counts, extremes, sums and, if they are asked for, first and last values, each as one list, so that who adds
 //! them up goes over lists. Does not: read files, or say which of them may stand for their rows but for what it is of itself.

@@ -1,4 +1,4 @@
-//! What a change of a table asks all its rows: whether another type keeps their values, whether files have merged them.
+//! Checks of all rows before a change of a table: whether another type keeps their values, whether files have merged them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What reading has done so far.
+//! Counters of reading.
 //!
 //! Does: add up, for all clones of a scan. Does not: say what planning left out (`report.rs` works that out).
 

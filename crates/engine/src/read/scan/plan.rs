@@ -1,4 +1,4 @@
-//! What a scan has decided before it reads: which series, from where, which columns.
+//! Plan of a scan before it reads: which series, from where, which columns.
 //!
 //! Does: find segments and runs that may hold a row, estimate how many there are, number the fields to read. Does not: read
 //! pages, or know how cursors work.

@@ -1,4 +1,4 @@
-//! What may be asked of a table's rows.
+//! Requests for a table's rows.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

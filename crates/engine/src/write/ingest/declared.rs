@@ -1,4 +1,4 @@
-//! What was declared of a table, as a session checks it against points of line protocol.
+//! Declarations of a table, checked against points of line protocol.
 //!
 //! Does: read values as their columns' logical types, say which rows a declaration refuses. Does not: evaluate SQL: a table
 //! with CHECKs takes no line protocol, and a default is not filled in.

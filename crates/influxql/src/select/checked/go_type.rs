@@ -1,4 +1,4 @@
-//! What Go calls the nodes of a tree: some error texts of InfluxDB have it.
+//! Go's names for the nodes of a tree, which some error texts of InfluxDB have.
 
 use nilometer_influxql_syntax::ast::Expr;
 

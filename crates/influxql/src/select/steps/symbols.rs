@@ -1,4 +1,4 @@
-//! What has a value in each row of a plan.
+//! Symbols of a plan: everything that has a value in each of its rows.
 
 use nilometer_influxql_syntax::ast::{Call, Expr, Reference};
 

@@ -1,4 +1,4 @@
-//! How many measurements, series, tag keys, tag values and field keys there are. All counts are exact.
+//! Cardinalities of measurements, series, tag keys, tag values and field keys. All counts are exact.
 
 use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, Listing, ShowMeasurements};
 use nilometer_service::{Error as ServiceError, Set};

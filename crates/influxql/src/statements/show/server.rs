@@ -1,4 +1,4 @@
-//! What runs, and what the server says of itself.
+//! Running queries, and the server's report of itself.
 
 use nilometer_service::{Error as ServiceError, Set};
 

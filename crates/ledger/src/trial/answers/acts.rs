@@ -1,4 +1,4 @@
-//! What a life does between two comparisons: writes on every route, overwrites, deletes, updates, other partitions.
+//! Acts of a life between two comparisons: writes on every route, overwrites, deletes, updates, other partitions.
 //!
 //! Does: do the same to the model as to the server, once the server has said that it did.
 //! Does not: end the process; but thinning out takes ends between its generations.

@@ -1,4 +1,4 @@
-//! What a life writes: rows, conditions and their spelling as line protocol and SQL.
+//! Drawn content of a life: rows, conditions and their spelling as line protocol and SQL.
 //!
 //! Does: draw values from the edges of each type, and times that lie apart, together, or where a row is already.
 //! Does not: remember anything; the model does.

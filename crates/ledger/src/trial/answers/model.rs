@@ -1,4 +1,4 @@
-//! What tables must hold: plain maps from the identity of a row to its fields.
+//! Model of tables: plain maps from the identity of a row to its fields.
 //!
 //! Does: write, delete and update as the guide says each kind of table does it, and add up what an aggregate must answer.
 //! Does not: know of segments, logs or settings: none of them may change an answer.

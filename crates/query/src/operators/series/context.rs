@@ -1,4 +1,4 @@
-//! What a statement gives to a series query: threads, memory, a look at whether it has to end.
+//! Context that a statement gives to a series query: threads, memory, a look at whether it has to end.
 //!
 //! Does: lend threads for as long as the query reads with several; charge the statement's memory; count what was read. Does
 //! not: keep a thread.

@@ -1,4 +1,4 @@
-//! What is calculated of the columns of groups: of which the answer is the same, and no error.
+//! Calculations over the columns of groups that a series query can take over: the answer is the same, and no error.
 //!
 //! Does: take over the quotient of an integer and a whole number. Does not: take over sums and products, which end in other
 //! words where they overflow, or floats, which the planner divides by zero.

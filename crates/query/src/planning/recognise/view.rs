@@ -1,4 +1,4 @@
-//! What is known of a question while its plan is looked through, from the scan upwards.
+//! View of a question while its plan is looked through, from the scan upwards.
 //!
 //! Does: take in one node after the other. Does not: write the question down (`finish.rs`).
 

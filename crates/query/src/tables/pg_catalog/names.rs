@@ -1,4 +1,4 @@
-//! Which statements speak of the catalogue.
+//! Detection of statements that name the catalogue.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG, TIMESCALEDB_INFORMATION};

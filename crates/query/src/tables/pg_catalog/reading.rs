@@ -1,4 +1,4 @@
-//! What the catalogue asks of the statement that reads it.
+//! Interface between the catalogue and the statement that reads it.
 
 use std::sync::Arc;
 

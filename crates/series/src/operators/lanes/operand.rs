@@ -1,4 +1,4 @@
-//! What an aggregate is of: the values of some rows, where they are.
+//! Operand of an aggregate: the values of some rows, where they are.
 //!
 //! Does: give them as a slice of their type, or one at a time. Does not: copy.
 

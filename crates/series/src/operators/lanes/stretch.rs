@@ -1,4 +1,4 @@
-//! What is stored of a stretch of rows, for aggregates that are kept a value at a time.
+//! Stored values of a stretch of rows, for aggregates that are kept a value at a time.
 //!
 //! Does: add it to one. Does not: know which cell it belongs to.
 

@@ -1,4 +1,4 @@
-//! What a request to `/query` asks: parameters of the address, of a form, or of a form in parts.
+//! Requests to `/query`: parameters of the address, of a form, or of a form in parts.
 
 use std::collections::BTreeMap;
 

@@ -41,7 +41,7 @@ fn counters(engine: &Metrics) -> Vec<Figure> {
     vec![
         (
             "rows_written_total",
-            "Rows acknowledged since the start.",
+            "Rows of tables over time acknowledged since the start; those of relations are not among them.",
             engine.rows_written,
         ),
         (

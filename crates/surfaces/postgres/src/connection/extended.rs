@@ -107,7 +107,7 @@ where
                 .iter()
                 .map(|oid| Kind::of_oid(*oid).and_then(Kind::arrow))
                 .collect();
-            let _turn = self.shared.service.turn().await?;
+            let _turn = self.shared.service.turn_for(&prepared.text).await?;
             let described = self
                 .language
                 .describe(&prepared.text, &known, &self.session)

@@ -147,10 +147,7 @@ pub(crate) async fn enter<R: AsyncRead + Unpin>(
     let language = Arc::clone(language.map_err(|error| Some(Refused::from(error)))?);
     let database = parameters.get("database").filter(|name| !name.is_empty());
     let database = database.unwrap_or(user).clone();
-    let mut session = Session {
-        principal,
-        ..Session::new(&database)
-    };
+    let mut session = Session::new(&database, principal);
     find_database(shared, &*language, &session)
         .await
         .map_err(Some)?;

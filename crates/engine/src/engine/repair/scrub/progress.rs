@@ -1,4 +1,4 @@
-//! How far the scrub is, and what it has found.
+//! Progress and findings of the scrub.
 
 use std::path::Path;
 

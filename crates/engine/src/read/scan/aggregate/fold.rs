@@ -1,4 +1,4 @@
-//! What somebody who adds up the rows of an aggregation has to say and is given.
+//! Interface of a fold over the rows of an aggregation: what it asks for and is given.
 //!
 //! Does: name the calls. Does not: add up; the operators above the engine do, and `bucket.rs` for those who want rows.
 

@@ -1,4 +1,4 @@
-//! What follows from the keys of a definition: a relation, or the tags of a table of series.
+//! Consequences of the keys of a definition: a relation, or the tags of a table of series.
 
 use nilometer_engine::{
     ColumnKind, Declarations, Declared, LogicalType, NewRelation, PhysicalType, RelationColumn,

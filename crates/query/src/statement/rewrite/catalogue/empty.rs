@@ -1,4 +1,4 @@
-//! What is asked of tables of the catalogue that never have a row here.
+//! Tables of the catalogue that never have a row here.
 //!
 //! Does: leave out subqueries of them, and SELECTs that they leave no row of. Does not: look at other tables.
 

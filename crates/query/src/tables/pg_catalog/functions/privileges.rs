@@ -1,4 +1,4 @@
-//! What somebody may do: `has_table_privilege` and its kin.
+//! Privilege functions: `has_table_privilege` and its kin.
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 

@@ -1,4 +1,4 @@
-//! What was said of tables and columns beside their types: defaults, CHECKs, comments.
+//! Declarations of tables and columns beside their types: defaults, CHECKs, comments.
 
 use datafusion::common::Result;
 
