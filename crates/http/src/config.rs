@@ -1,9 +1,10 @@
 //! Every limit of the listener, with its default; what surfaces of all protocols share is in `ServiceOptions`. An error that a limit causes names the setting: the field's name with
 //! hyphens.
 
+use nilometer_listener::Tls;
+
 use crate::admit::cors::Origins;
 use crate::admit::hosts::Hosts;
-use crate::listener::tls::Tls;
 
 /// The level of a log line for a request that went well; others are at info or above whatever this says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

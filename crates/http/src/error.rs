@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -23,16 +22,6 @@ pub enum Error {
         address: SocketAddr,
         /// What it does without.
         lack: &'static str,
-    },
-    /// The certificate or the key is not what TLS needs.
-    #[error("{path} ({setting}) {reason}")]
-    Tls {
-        /// The flag that names the file.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        reason: String,
     },
     /// The system refused something about the listening socket.
     #[error("cannot {op} the listening socket: {source}")]

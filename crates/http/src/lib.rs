@@ -25,7 +25,6 @@ pub use answer::chunks::{Chunk, Chunks};
 pub use config::{AccessLog, HttpConfig};
 pub use error::{Error, ErrorResponse, Words};
 pub use http::Http;
-pub use listener::tls::{PemFile, Tls};
 pub use listener::{HttpSurface, check_bind};
 pub use metrics::{BUCKETS_US, ByRequest, Latency, Metrics};
 pub use parameters::Parameters;

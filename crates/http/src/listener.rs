@@ -3,7 +3,6 @@
 pub(crate) mod connections;
 mod raw_address;
 mod stall_timeout;
-pub(crate) mod tls;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -127,7 +126,10 @@ async fn serve(
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
         // has its own.
         head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
-        tls: config.tls.as_ref().map(|tls| tls.acceptor(&service)),
+        tls: config
+            .tls
+            .as_ref()
+            .map(|tls| tls.acceptor(&service, b"http/1.1")),
     };
     let http = Http::at(Some(address), service, config);
     let routes = router(&http, &routes);

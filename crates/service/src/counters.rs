@@ -1,10 +1,11 @@
-//! Counters of what surfaces do, beside the figures of the store.
+//! Counters of surfaces, beside the figures of the store.
 //!
-//! Does: count writes and queries, whichever surface they come from. Does not: print; a surface has a format for that.
+//! Does: count writes and queries, whichever surface they come from, and keep what a surface counts of its own ([`Metric`]), so that
+//! whoever prints metrics knows no surface. Does not: print.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -78,24 +79,12 @@ pub struct Counters {
     pub body_bytes: Counter,
     /// Lines refused in writes.
     pub lines_rejected: Counter,
-    /// Datagrams of line protocol that came.
-    pub datagrams: Counter,
-    /// Lines of datagrams that were lost: no room in the queue, or the write failed.
-    pub datagram_lines_lost: Counter,
     /// Records of TStorage's clients that were stored.
     pub records_written: Counter,
     /// Records of TStorage's clients that no request could reach, and that were therefore not stored.
     pub records_unreachable: Counter,
     /// Records answered to TStorage's clients.
     pub records_read: Counter,
-    /// Pages of devices that were taken in.
-    pub device_pages: Counter,
-    /// Pages of devices that came again.
-    pub device_pages_repeated: Counter,
-    /// Requests of devices that were refused because of a page.
-    pub device_pages_refused: Counter,
-    /// Rows of the pages that were taken in.
-    pub device_rows: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.
@@ -104,11 +93,89 @@ pub struct Counters {
     pub limits_hit: LimitsHit,
     /// Queries that compute or wait for their client.
     pub queries_running: Gauge,
+    own: Mutex<BTreeMap<&'static str, Own>>,
+}
+
+/// A figure that one surface alone has. It is there, with 0, as soon as the surface has asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name; one that counts ends in `_total`.
+    pub name: &'static str,
+    /// A sentence on what it is.
+    pub help: &'static str,
+}
+
+#[derive(Debug)]
+struct Own {
+    metric: Metric,
+    counter: Arc<Counter>,
+    gauge: Arc<Gauge>,
+}
+
+impl Metric {
+    /// Whether it only grows.
+    pub fn is_counter(&self) -> bool {
+        self.name.ends_with("_total")
+    }
+}
+
+impl Counters {
+    /// A counter of a surface's own.
+    pub fn counter(&self, metric: &Metric) -> Arc<Counter> {
+        self.with_own(metric, |own| Arc::clone(&own.counter))
+    }
+
+    /// A gauge of a surface's own.
+    pub fn gauge(&self, metric: &Metric) -> Arc<Gauge> {
+        self.with_own(metric, |own| Arc::clone(&own.gauge))
+    }
+
+    /// All figures of surfaces, by their names.
+    pub fn of_surfaces(&self) -> Vec<(Metric, u64)> {
+        let all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = |own: &Own| {
+            if own.metric.is_counter() {
+                own.counter.get()
+            } else {
+                own.gauge.get()
+            }
+        };
+        all.values().map(|own| (own.metric, value(own))).collect()
+    }
+
+    fn with_own<T>(&self, metric: &Metric, take: impl FnOnce(&Own) -> T) -> T {
+        let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        take(all.entry(metric.name).or_insert_with(|| Own {
+            metric: *metric,
+            counter: Arc::default(),
+            gauge: Arc::default(),
+        }))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_surface_counts_what_no_other_knows() {
+        let (counters, sent) = (
+            Counters::default(),
+            Metric {
+                name: "sent_total",
+                help: "Sent.",
+            },
+        );
+        let open = Metric {
+            name: "open",
+            help: "Open.",
+        };
+        counters.counter(&sent).add(2);
+        counters.counter(&sent).add(3);
+        let gauge = counters.gauge(&open);
+        let _one = gauge.enter();
+        assert_eq!(counters.of_surfaces(), [(open, 1), (sent, 5)]);
+    }
 
     #[test]
     fn what_is_entered_counts_until_it_is_left() {

@@ -33,7 +33,7 @@ pub use access::{
     Principal, Privilege, Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
-pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit};
+pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
 pub use executor::{Executor, Stopped, Threads};
 pub use heap::set_up_heap;

@@ -130,6 +130,7 @@ const RULES: &[Rule] = &[
             "nilometer_edge::",
             "nilometer_http::",
             "nilometer_influx::",
+            "nilometer_listener::",
             "nilometer_native::",
             "nilometer_postgres::",
             "nilometer_tstorage::",

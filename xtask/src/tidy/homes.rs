@@ -24,6 +24,7 @@ const HOMES: &[Home] = &[
         crates: &[
             "nilometer-service",
             "nilometer-query",
+            "nilometer-listener",
             "nilometer-http",
             "nilometer-native",
             "nilometer-influx",

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_edge::{Edge, EdgeConfig};
-use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
+use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, Routes};
 use nilometer_influx::{Influx, Udp, UdpConfig};
+use nilometer_listener::{PemFile, Tls};
 use nilometer_native::{Native, NativeConfig};
 use nilometer_service::{
     DeviceSecret, JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,

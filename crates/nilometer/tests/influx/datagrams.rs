@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nilometer_influx::{Udp, UdpConfig};
+use nilometer_influx::{DATAGRAM_LINES_LOST, DATAGRAMS, Udp, UdpConfig};
 use nilometer_service::{CancellationToken, Surface};
 use tokio::net::UdpSocket;
 
@@ -30,7 +30,7 @@ async fn send(batch_lines_max: usize, datagrams: &[&[u8]]) -> Server {
     }
     let counters = server.service.counters();
     tokio::time::timeout(Duration::from_mins(1), async {
-        while counters.datagrams.get() < datagrams.len() as u64 {
+        while counters.counter(&DATAGRAMS).get() < datagrams.len() as u64 {
             tokio::task::yield_now().await;
         }
     })
@@ -50,7 +50,11 @@ async fn assert_counted(server: &Server, rows: u64, lines_lost: u64) {
         answer.text()
     );
     assert_eq!(
-        server.service.counters().datagram_lines_lost.get(),
+        server
+            .service
+            .counters()
+            .counter(&DATAGRAM_LINES_LOST)
+            .get(),
         lines_lost
     );
 }

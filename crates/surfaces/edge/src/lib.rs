@@ -32,6 +32,9 @@ pub struct Edge {
 
 impl Routes for Edge {
     fn routes(&self, http: &Arc<Http>) -> Vec<Route> {
+        for metric in &sync::METRICS {
+            http.service().counters().counter(metric);
+        }
         let app = Arc::new(sync::App {
             http: Arc::clone(http),
             config: self.config.clone(),

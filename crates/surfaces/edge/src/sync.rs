@@ -10,13 +10,31 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_http::body::{Largest, Received, receive};
 use nilometer_http::{ErrorResponse, Http, principal_of};
-use nilometer_service::{DeviceProgress, DeviceTarget, Principal, Service};
+use nilometer_service::{DeviceProgress, DeviceTarget, Metric, Principal, Service};
 use serde_json::{Map, Value, json};
 
 use crate::body::{Reason, Rules, Stopped, Taken, take};
 use crate::config::EdgeConfig;
 use crate::page::PageError;
 use crate::request::Asked;
+
+const PAGES: Metric = Metric {
+    name: "device_pages_total",
+    help: "Pages of devices that were stored.",
+};
+const PAGES_REPEATED: Metric = Metric {
+    name: "device_pages_repeated_total",
+    help: "Pages of devices that came again and were there already.",
+};
+const PAGES_REFUSED: Metric = Metric {
+    name: "device_pages_refused_total",
+    help: "Requests of devices that ended at a page that was refused.",
+};
+const ROWS: Metric = Metric {
+    name: "device_rows_total",
+    help: "Rows in the pages of devices that were stored.",
+};
+pub(crate) const METRICS: [Metric; 4] = [PAGES, PAGES_REPEATED, PAGES_REFUSED, ROWS];
 
 /// What requests share.
 #[derive(Debug)]
@@ -97,10 +115,9 @@ fn answer(
     let rows = taken.rows.count() as u64;
     let counters = service.counters();
     counters.body_bytes.add(body.as_ref().len() as u64);
-    counters.device_pages_repeated.add(taken.repeated);
-    counters
-        .device_pages_refused
-        .add(u64::from(taken.stopped.is_some()));
+    counters.counter(&PAGES_REPEATED).add(taken.repeated);
+    let refused = u64::from(taken.stopped.is_some());
+    counters.counter(&PAGES_REFUSED).add(refused);
     let Taken {
         pages,
         repeated,
@@ -114,8 +131,8 @@ fn answer(
         service
             .store_device_rows(&target, known, progress, &parts)
             .map_err(|error| with_progress(ErrorResponse::from(error), known))?;
-        counters.device_pages.add(pages);
-        counters.device_rows.add(rows);
+        counters.counter(&PAGES).add(pages);
+        counters.counter(&ROWS).add(rows);
     }
     let mut members = progress_members(progress);
     members.insert("pages".to_owned(), json!(pages));

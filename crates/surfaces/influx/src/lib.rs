@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use nilometer_http::{Http, Route, Routes};
 
-pub use udp::{Udp, UdpConfig};
+pub use udp::{DATAGRAM_LINES_LOST, DATAGRAMS, Udp, UdpConfig};
 use words::WORDS;
 
 /// The routes of the `InfluxDB` surface.

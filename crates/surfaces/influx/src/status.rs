@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
 use serde_json::{Map, Value, json};
 
+use crate::udp::{DATAGRAM_LINES_LOST, DATAGRAMS};
 use crate::words::WORDS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -90,8 +91,8 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
             "udp",
             json!({}),
             json!({
-                "readsOK": counters.datagrams.get(),
-                "pointsDropped": counters.datagram_lines_lost.get(),
+                "readsOK": counters.counter(&DATAGRAMS).get(),
+                "pointsDropped": counters.counter(&DATAGRAM_LINES_LOST).get(),
             }),
         ),
     );

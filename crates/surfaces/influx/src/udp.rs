@@ -11,7 +11,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
-use nilometer_service::{CancellationToken, Error, LineTarget, Principal, Scope, Service, Surface};
+use nilometer_service::{
+    CancellationToken, Error, LineTarget, Metric, Principal, Scope, Service, Surface,
+};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -24,6 +26,17 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// Batches that wait while one is written; what comes then is lost.
 const BATCHES_WAITING_MAX: usize = 10;
+
+/// Datagrams of line protocol that came.
+pub const DATAGRAMS: Metric = Metric {
+    name: "influx_datagrams_total",
+    help: "Datagrams of line protocol that came.",
+};
+/// Lines of them that were lost: no room in the queue, or the write failed.
+pub const DATAGRAM_LINES_LOST: Metric = Metric {
+    name: "influx_datagram_lines_lost_total",
+    help: "Lines of datagrams that were lost or refused.",
+};
 
 /// Where datagrams go, and how they are gathered.
 #[derive(Debug, Clone)]
@@ -136,7 +149,7 @@ impl Udp {
                 () = is_due => send(&mut batch, &batches, service),
                 received = self.socket.recv(&mut buffer) => match received {
                     Ok(length) => {
-                        service.counters().datagrams.add(1);
+                        service.counters().counter(&DATAGRAMS).add(1);
                         batch.add(buffer.get(..length).unwrap_or_default(), wait);
                         if batch.lines >= lines_max || batch.text.len() >= BATCH_BYTES_MAX {
                             send(&mut batch, &batches, service);
@@ -151,7 +164,10 @@ impl Udp {
         if batch.lines > 0 {
             let last = (Bytes::from(std::mem::take(&mut batch.text)), batch.lines);
             if batches.send(last).await.is_err() {
-                service.counters().datagram_lines_lost.add(batch.lines);
+                service
+                    .counters()
+                    .counter(&DATAGRAM_LINES_LOST)
+                    .add(batch.lines);
             }
         }
         Ok(())
@@ -166,7 +182,10 @@ fn send(batch: &mut Batch, batches: &mpsc::Sender<(Bytes, u64)>, service: &Servi
             .try_send((Bytes::from(full.text), full.lines))
             .is_err()
     {
-        service.counters().datagram_lines_lost.add(full.lines);
+        service
+            .counters()
+            .counter(&DATAGRAM_LINES_LOST)
+            .add(full.lines);
         tracing::warn!(
             lines = full.lines,
             "lines of datagrams were lost, because they come faster than they are written"
@@ -189,7 +208,7 @@ async fn write(service: Arc<Service>, database: String, mut batches: mpsc::Recei
         match written.await {
             Ok(report) => note_refused(&report, &service),
             Err(error) => {
-                service.counters().datagram_lines_lost.add(lines);
+                service.counters().counter(&DATAGRAM_LINES_LOST).add(lines);
                 tracing::warn!(%error, lines, "lines of datagrams were lost");
             }
         }
@@ -204,7 +223,7 @@ fn note_refused(report: &WriteReport, service: &Service) {
     if lines == 0 {
         return;
     }
-    service.counters().datagram_lines_lost.add(lines);
+    service.counters().counter(&DATAGRAM_LINES_LOST).add(lines);
     let first = report.rejected.first();
     let reason = first.map_or("their times are beyond the retention policy", |line| {
         line.reason.as_str()

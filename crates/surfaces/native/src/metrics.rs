@@ -67,7 +67,7 @@ fn print(http: &Http) -> String {
 /// What has no labels.
 fn print_own(page: &mut Page, http: &Http) {
     let (all, own) = (http.service().counters(), http.metrics());
-    let counters: [(&str, &str, &Counter); 12] = [
+    let counters: [(&str, &str, &Counter); 8] = [
         (
             "write_body_bytes_total",
             "Bytes of written bodies taken in, inflated.",
@@ -92,26 +92,6 @@ fn print_own(page: &mut Page, http: &Http) {
             "tstorage_records_read_total",
             "Records answered to TStorage's clients.",
             &all.records_read,
-        ),
-        (
-            "device_pages_total",
-            "Pages of devices that were stored.",
-            &all.device_pages,
-        ),
-        (
-            "device_pages_repeated_total",
-            "Pages of devices that came again and were there already.",
-            &all.device_pages_repeated,
-        ),
-        (
-            "device_pages_refused_total",
-            "Requests of devices that ended at a page that was refused.",
-            &all.device_pages_refused,
-        ),
-        (
-            "device_rows_total",
-            "Rows in the pages of devices that were stored.",
-            &all.device_rows,
         ),
         (
             "query_rows_total",
@@ -151,6 +131,13 @@ fn print_own(page: &mut Page, http: &Http) {
     ];
     for (name, help, value) in gauges {
         page.gauge(name, help, value.get());
+    }
+    for (metric, value) in all.of_surfaces() {
+        if metric.is_counter() {
+            page.counter(metric.name, metric.help, value);
+        } else {
+            page.gauge(metric.name, metric.help, value);
+        }
     }
     page.head("build_info", "1, with the version as a label.", "gauge");
     let version = env!("CARGO_PKG_VERSION");

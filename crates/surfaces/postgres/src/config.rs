@@ -1,6 +1,6 @@
 //! Settings of the surface.
 
-use nilometer_http::Tls;
+use nilometer_listener::Tls;
 
 /// The language of its statements.
 pub(crate) const LANGUAGE: &str = "sql";

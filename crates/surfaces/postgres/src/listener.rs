@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use nilometer_service::{CancellationToken, Error, Service};
+use nilometer_listener::{Came, Places};
+use nilometer_service::{CancellationToken, Error, Metric, Service};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::config::PostgresConfig;
 use crate::connection::Connection;
@@ -19,8 +18,10 @@ use crate::sqlstate::{Refused, TOO_MANY_CONNECTIONS};
 use crate::wire::frames::Frames;
 use crate::wire::replies;
 
-/// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
-const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
+const CONNECTIONS: Metric = Metric {
+    name: "pg_connections",
+    help: "Connections of PostgreSQL clients that are open.",
+};
 
 /// Clients beyond the setting that are heard at all, until they are told why they cannot come in, or have cancelled something.
 const LOBBY: usize = 64;
@@ -34,57 +35,25 @@ pub(crate) async fn serve(
     service: Arc<Service>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let places = Arc::new(Semaphore::new(
-        config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
-    ));
-    let lobby = Arc::new(Semaphore::new(LOBBY));
-    let time_max = Duration::from_millis(service.options().shutdown_ms_max);
-    let shared = Shared::new(service, config, stop.clone());
-    let mut running = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-            _ = running.join_next(), if !running.is_empty() => continue,
-        };
-        let (socket, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(PAUSE_AFTER_REFUSED_ACCEPT).await;
-                continue;
-            }
-        };
-        // Each client has a place in one of them from its first byte: who says nothing holds a file and memory too.
-        let place = Arc::clone(&places).try_acquire_owned();
-        let is_full = place.is_err();
-        let Ok(place) = place.or_else(|_| Arc::clone(&lobby).try_acquire_owned()) else {
-            let limits = &shared.service.counters().limits_hit;
-            limits.note(Some("pg-connections-max"));
-            continue;
-        };
-        let shared = Arc::clone(&shared);
-        running.spawn(async move {
-            talk(shared, socket, peer, is_full).await;
-            drop(place);
-        });
-    }
-    drop(listener);
-    let ended = async { while running.join_next().await.is_some() {} };
-    if tokio::time::timeout(time_max, ended).await.is_err() {
-        tracing::warn!(
-            "connections of PostgreSQL clients were cut at shutdown (setting shutdown-ms-max)"
-        );
-    }
+    let places = Places {
+        connections_max: config.connections_max,
+        setting: "pg-connections-max",
+        lobby: LOBBY,
+        open: CONNECTIONS,
+    };
+    let shared = Shared::new(Arc::clone(&service), config, stop.clone());
+    let talk = |came: Came| talk(Arc::clone(&shared), came);
+    nilometer_listener::serve(listener, &service, &stop, &places, talk).await;
     Ok(())
 }
 
 /// One client, from its first byte.
-async fn talk(shared: Arc<Shared>, socket: TcpStream, peer: SocketAddr, is_full: bool) {
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY");
-    }
+async fn talk(shared: Arc<Shared>, came: Came) {
+    let Came {
+        socket,
+        peer,
+        is_full,
+    } = came;
     let time_max = Duration::from_millis(shared.config.startup_ms_max);
     let time_max = if is_full {
         time_max.min(LOBBY_TIME_MAX)
@@ -124,7 +93,7 @@ async fn begin(shared: &Arc<Shared>, socket: TcpStream) -> Option<Met> {
                     socket.write_all(b"N").await.ok()?;
                     continue;
                 };
-                let acceptor = tls.acceptor_of(&shared.service, b"postgresql");
+                let acceptor = tls.acceptor(&shared.service, b"postgresql");
                 socket.write_all(b"S").await.ok()?;
                 let stream = match acceptor.accept(socket).await {
                     Ok(stream) => stream,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nilometer_http::Tls;
+use nilometer_listener::Tls;
 use nilometer_service::Scope;
 
 /// The largest payload that the protocol knows.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
 use clap::Args;
-use nilometer_http::Tls;
+use nilometer_listener::Tls;
 use nilometer_postgres::{Postgres, PostgresConfig};
 use nilometer_service::Surface;
 use tokio::net::TcpListener;

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use nilometer_engine::Options;
-use nilometer_http::Tls;
+use nilometer_listener::Tls;
 use nilometer_service::{ServiceOptions, Surface};
 use nilometer_tstorage::{TableName, Tstorage, TstorageConfig};
 use tokio::net::TcpListener;
 
 use super::{ServeArgs, parse_address, read};
 use crate::print;
+
+const CLIENT_CA: &str = "--tstorage-client-ca";
 
 /// What clients of TStorage connect to.
 #[derive(Debug, Args)]
@@ -88,10 +90,9 @@ impl TstorageArgs {
         };
         let (cert, key) = (read("--tls-cert", cert)?, read("--tls-key", key)?);
         let clients = self.tstorage_client_ca.as_deref();
-        let clients = clients
-            .map(|path| read("--tstorage-client-ca", path))
-            .transpose()?;
-        Ok(Some(Tls::for_clients(&cert, &key, clients.as_ref())?))
+        let clients = clients.map(|path| read(CLIENT_CA, path)).transpose()?;
+        let clients = clients.as_ref().map(|file| (CLIENT_CA, file));
+        Ok(Some(Tls::for_clients(&cert, &key, clients)?))
     }
 
     /// The options of a store that takes the payloads.

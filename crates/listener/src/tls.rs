@@ -16,11 +16,20 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::time_provider::TimeProvider;
 
-use crate::error::Error;
-
 const CERT: &str = "--tls-cert";
 const KEY: &str = "--tls-key";
-const CLIENTS: &str = "--tstorage-client-ca";
+
+/// The certificate, the key or those that vouch for clients are not what TLS needs.
+#[derive(Debug, thiserror::Error)]
+#[error("{path} ({setting}) {reason}")]
+pub struct TlsError {
+    /// The flag that names the file.
+    setting: &'static str,
+    /// The file.
+    path: PathBuf,
+    /// What is wrong with it, and what to do.
+    reason: String,
+}
 
 /// A file that was read; its path goes into errors, its bytes do not.
 pub struct PemFile {
@@ -50,17 +59,17 @@ impl fmt::Debug for Tls {
 
 impl Tls {
     /// Takes a certificate, with those that vouch for it after it, and its key.
-    pub fn new(cert: &PemFile, key: &PemFile) -> Result<Self, Error> {
+    pub fn new(cert: &PemFile, key: &PemFile) -> Result<Self, TlsError> {
         Self::for_clients(cert, key, None)
     }
 
-    /// The same, for clients that must show a certificate which one of the certificates of `clients` vouches for, if there is
-    /// such a file.
+    /// The same, for clients that must show a certificate which one of the certificates of a file vouches for, if there is such
+    /// a file; it comes with the flag that names it.
     pub fn for_clients(
         cert: &PemFile,
         key: &PemFile,
-        clients: Option<&PemFile>,
-    ) -> Result<Self, Error> {
+        clients: Option<(&'static str, &PemFile)>,
+    ) -> Result<Self, TlsError> {
         let certificates = chain(CERT, cert)?;
         let secret = private_key(key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -68,28 +77,21 @@ impl Tls {
             None => WebPkiClientVerifier::no_client_auth(),
             Some(clients) => verifier(clients, &provider)?,
         };
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| unfit(CERT, cert, format!("cannot be used: {error}")))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(certificates, secret)
             .map_err(|error| why(&error, cert, key))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
             config: Arc::new(config),
         })
     }
 
-    /// The same for another protocol than HTTP, by its name in the negotiation.
-    pub fn acceptor_of(&self, service: &Arc<Service>, protocol: &[u8]) -> TlsAcceptor {
+    /// For connections of a protocol, by its name in the negotiation.
+    pub fn acceptor(&self, service: &Arc<Service>, protocol: &[u8]) -> TlsAcceptor {
         let mut config = rustls::ServerConfig::clone(&self.config);
         config.alpn_protocols = vec![protocol.to_vec()];
-        config.time_provider = Arc::new(StoreTime(Arc::clone(service)));
-        TlsAcceptor::from(Arc::new(config))
-    }
-
-    pub(crate) fn acceptor(&self, service: &Arc<Service>) -> TlsAcceptor {
-        let mut config = rustls::ServerConfig::clone(&self.config);
         config.time_provider = Arc::new(StoreTime(Arc::clone(service)));
         TlsAcceptor::from(Arc::new(config))
     }
@@ -106,8 +108,8 @@ impl TimeProvider for StoreTime {
     }
 }
 
-fn unfit(setting: &'static str, file: &PemFile, reason: String) -> Error {
-    Error::Tls {
+fn unfit(setting: &'static str, file: &PemFile, reason: String) -> TlsError {
+    TlsError {
         setting,
         path: file.path.clone(),
         reason,
@@ -115,7 +117,7 @@ fn unfit(setting: &'static str, file: &PemFile, reason: String) -> Error {
 }
 
 /// Which of the two files is wrong, and what to do about it.
-fn why(error: &rustls::Error, cert: &PemFile, key: &PemFile) -> Error {
+fn why(error: &rustls::Error, cert: &PemFile, key: &PemFile) -> TlsError {
     match error {
         rustls::Error::InconsistentKeys(_) => {
             let reason = format!(
@@ -139,22 +141,22 @@ fn why(error: &rustls::Error, cert: &PemFile, key: &PemFile) -> Error {
 
 /// Who checks the certificates of clients.
 fn verifier(
-    clients: &PemFile,
+    (setting, clients): (&'static str, &PemFile),
     provider: &Arc<rustls::crypto::CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in chain(CLIENTS, clients)? {
+    for certificate in chain(setting, clients)? {
         roots.add(certificate).map_err(|error| {
             let reason = format!("holds no usable certificate ({error}); ask for it again in PEM");
-            unfit(CLIENTS, clients, reason)
+            unfit(setting, clients, reason)
         })?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|error| unfit(CLIENTS, clients, format!("cannot be used: {error}")))
+        .map_err(|error| unfit(setting, clients, format!("cannot be used: {error}")))
 }
 
-fn chain(setting: &'static str, file: &PemFile) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn chain(setting: &'static str, file: &PemFile) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     const MUST: &str = "it must have a part that starts with -----BEGIN CERTIFICATE-----";
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file.bytes).collect();
     match chain {
@@ -172,7 +174,7 @@ fn chain(setting: &'static str, file: &PemFile) -> Result<Vec<CertificateDer<'st
     }
 }
 
-fn private_key(file: &PemFile) -> Result<PrivateKeyDer<'static>, Error> {
+fn private_key(file: &PemFile) -> Result<PrivateKeyDer<'static>, TlsError> {
     const MUST: &str =
         "it must have a part that starts with -----BEGIN PRIVATE KEY----- and is not encrypted";
     PrivateKeyDer::from_pem_slice(&file.bytes).map_err(|error| match error {
