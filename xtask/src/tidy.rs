@@ -22,6 +22,7 @@ mod links;
 mod lockfile;
 mod manifests;
 mod pages;
+mod rooms;
 mod seeds;
 mod sizes;
 mod words;
@@ -34,6 +35,7 @@ const CHECKS: &[Check] = &[
     manifests::check,
     circles::check,
     confine::check,
+    rooms::check,
     seeds::check,
     sizes::check,
     links::check,

@@ -1,4 +1,4 @@
-//! What can go wrong between values and bytes, and what to do about it.
+//! Errors between values and bytes, and what to do about each.
 
 use crate::{BLOCK_ROWS_MAX, PAGES_MAX, TEXT_BYTES_MAX, VALUE_BYTES_MAX};
 

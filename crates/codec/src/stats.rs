@@ -1,4 +1,4 @@
-//! What a directory keeps of a page, so that queries can skip it or answer without it.
+//! Statistics of a page in a directory, with which queries skip it or answer without it.
 
 mod packed;
 

@@ -1,28 +1,11 @@
 //! Functions of time series that `DataFusion` does not have, under the names that `TimescaleDB` gave them.
 
-mod at_time_zone;
-mod bookend;
+mod aggregate;
 mod bounded;
-mod bucket;
 mod decoded;
-mod dense;
-mod ends;
-mod epoch;
-mod extreme;
-mod gapfill;
 mod growth;
-mod histogram;
-mod moments;
-mod pattern;
-mod percentile;
 mod postgres;
-mod samples;
-mod series;
-mod sketch;
-mod sum;
-mod text_time;
-mod time_bucket;
-mod year;
+mod time;
 
 use std::sync::Arc;
 
@@ -32,12 +15,12 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-pub(crate) use at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use bounded::{BoundFunctions, row_bytes};
-pub(crate) use bucket::{Buckets, DAY_NS, Shift};
-pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
-pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, series_buckets, width, zone};
-pub(crate) use year::Extract;
+pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
+pub(crate) use time::bucket::{Buckets, DAY_NS, Shift};
+pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
+pub(crate) use time::time_bucket::{NAME as TIME_BUCKET, TimeBucket, series_buckets, width, zone};
+pub(crate) use time::year::Extract;
 
 /// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.
 pub(crate) const APPROX_PERCENTILE: &str = "approx_percentile";
@@ -57,46 +40,49 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         session.deregister_udf(name)?;
     }
     session.register_udf(Arc::new(ScalarUDF::new_from_impl(
-        time_bucket::TimeBucket::new(),
+        time::time_bucket::TimeBucket::new(),
     )))?;
-    for bookend in [bookend::Bookend::first(), bookend::Bookend::last()] {
+    for bookend in [
+        aggregate::bookend::Bookend::first(),
+        aggregate::bookend::Bookend::last(),
+    ] {
         session.register_udaf(Arc::new(AggregateUDF::new_from_impl(bookend)))?;
     }
-    for placeholder in gapfill::functions() {
+    for placeholder in time::gapfill::functions() {
         session.register_udf(placeholder)?;
     }
     for function in postgres::functions() {
         session.register_udf(function)?;
     }
     session.register_udf(crate::operators::asof::marker())?;
-    for aggregate in series::functions() {
+    for aggregate in aggregate::series::functions() {
         session.register_udaf(aggregate)?;
     }
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
-        histogram::Histogram::new(),
+        aggregate::histogram::Histogram::new(),
     )))?;
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
-        percentile::PercentileDisc::new(),
+        aggregate::percentile::PercentileDisc::new(),
     )))?;
     session.register_expr_planner(Arc::new(crate::planning::caret::Caret))?;
-    for aggregate in extreme::functions() {
+    for aggregate in aggregate::extreme::functions() {
         session.register_udaf(aggregate)?;
     }
-    session.register_udaf(sum::function())?;
-    epoch::register(session)?;
-    session.register_udf(year::function())?;
-    session.register_udf(at_time_zone::function())?;
+    session.register_udaf(aggregate::sum::function())?;
+    time::epoch::register(session)?;
+    session.register_udf(time::year::function())?;
+    session.register_udf(time::at_time_zone::function())?;
     // PostgreSQL's names for them.
     let sign = datafusion::functions::math::signum();
     let sign = sign.as_ref().clone().with_aliases(["sign"]);
     session.register_udf(Arc::new(sign))?;
     let every = bool_and_udaf().as_ref().clone().with_aliases(["every"]);
     session.register_udaf(Arc::new(every))?;
-    for statistic in moments::functions() {
+    for statistic in aggregate::moments::functions() {
         session.register_udaf(Arc::new(statistic))?;
     }
     decoded::register(session)?;
-    sketch::register(session)?;
+    aggregate::sketch::register(session)?;
     let known = session.scalar_functions().iter();
     let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));
     let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();

@@ -17,7 +17,9 @@ mod scram;
 mod store;
 #[cfg(test)]
 mod tests;
+mod token;
 mod verified;
+mod verifier;
 
 use std::sync::Arc;
 
@@ -26,7 +28,6 @@ use nilometer_engine::{Engine, Snapshot};
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::language::LanguageContext;
-use crate::token::Token;
 
 pub use change::UserChange;
 pub use device_secret::{DeviceKey, DeviceSecret};
@@ -38,6 +39,7 @@ pub use store::{Grant, INTERNAL_DATABASE, User};
 #[cfg(test)]
 pub(crate) use store::{grants, put_grant};
 pub(crate) use store::{internal, internal_relation, rows as internal_rows};
+pub use token::Token;
 
 use jwt::is_like_jwt;
 use password::Verifiers;

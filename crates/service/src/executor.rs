@@ -6,6 +6,7 @@
 //! One is handed to a [`Service`](crate::Service), which gives it to its languages. The threads of a store's own jobs are
 //! not its: a simulation calls the engine's jobs itself.
 
+mod catch_panic;
 mod threads;
 
 use std::fmt::Debug;
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub use catch_panic::catch_panic;
 pub use threads::Threads;
 
 /// Does all work of a service.

@@ -11,7 +11,6 @@
 //! The whole of the seam, with what is still to come, is in docs/decisions/0009-one-seam.md.
 
 mod access;
-mod catch_panic;
 mod counters;
 pub mod define;
 mod error;
@@ -24,18 +23,16 @@ mod options;
 mod sabotage;
 mod service;
 mod surface;
-mod token;
-mod verifier;
 mod write;
 
 pub use access::{
     Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place,
-    Principal, Privilege, Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
+    Principal, Privilege, Privileges, Scram, Token, User, UserChange, change_users, grants_of,
+    users_of,
 };
-pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
-pub use executor::{Executor, Stopped, Threads};
+pub use executor::{Executor, Stopped, Threads, catch_panic};
 pub use heap::set_up_heap;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
@@ -58,7 +55,6 @@ pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 pub use sabotage::{AcquisitionBug, Sabotage};
 pub use service::Service;
 pub use surface::Surface;
-pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
 pub use write::acquisition::{Acquisitions, Stamps};
 pub use write::copy::CopyTarget;

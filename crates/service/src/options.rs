@@ -1,8 +1,8 @@
 //! Options of the service: limits that all surfaces share, those of statements among them, and settings that are shown.
 
 use crate::access::JwtSecret;
+use crate::access::Token;
 use crate::sabotage::Sabotage;
-use crate::token::Token;
 
 /// Options of a service. An error that a limit causes names the setting: the field's name with hyphens.
 #[derive(Debug, Clone)]

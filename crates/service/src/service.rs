@@ -137,6 +137,11 @@ impl Service {
         self.query_admission.take().await
     }
 
+    /// Waits for a turn to go on with what gave its turn back while its client had enough.
+    pub async fn turn_again(&self) -> Result<Turn, Error> {
+        self.query_admission.take_again().await
+    }
+
     /// Waits for a turn to run a statement of this text. One that lists or ends others (`SHOW QUERIES`, `KILL QUERY 7`) has turns
     /// of its own.
     pub async fn turn_for(&self, text: &str) -> Result<Turn, Error> {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::pattern::Pattern;
+use super::time::pattern::Pattern;
 
 const USAGE: &str = "to_char(time, pattern): time is a timestamp or a date, pattern a text such as 'YYYY-MM-DD HH24:MI:SS'";
 

@@ -7,8 +7,8 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use ring::rand::{SecureRandom, SystemRandom};
 
+use super::verifier::scram;
 use crate::error::Error;
-use crate::verifier::scram;
 
 /// A longer one is some file, and would be hashed for long.
 const BYTES_MAX: usize = 1024;

@@ -13,8 +13,8 @@ use ring::{digest, hmac};
 use subtle::ConstantTimeEq;
 
 use super::principal::Principal;
+use super::verifier::salt_of_process;
 use crate::error::Error;
-use crate::verifier::salt_of_process;
 
 /// Bytes of the part of the nonce that is the server's.
 const NONCE_BYTES: usize = 18;

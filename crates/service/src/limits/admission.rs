@@ -44,6 +44,11 @@ impl QueryAdmission {
             return Ok(Turn(turn));
         }
         let _place = QueuePlace::take(self)?;
+        self.take_again().await
+    }
+
+    /// Waits for a turn to go on with what had one before: it is not refused, however many wait.
+    pub async fn take_again(&self) -> Result<Turn, Error> {
         let turn = Arc::clone(&self.running).acquire_owned().await;
         Ok(Turn(turn.map_err(|_| Error::Stopping)?))
     }

@@ -250,7 +250,7 @@ async fn send(
                 let Some(more) = demands.recv().await else {
                     return Ok(all);
                 };
-                *turn = Some(service.turn().await?);
+                *turn = Some(service.turn_again().await?);
                 (wanted, since) = (more, 0);
             }
             encoder.row(&columns, row, &mut out)?;

@@ -1,4 +1,4 @@
-//! Why a request, or a connection, ended. The protocol has one status for all of it, so the log has the words.
+//! Errors that end a request or a connection. The protocol has one status for all of it, so the log has the words.
 
 use nilometer_service::Error as ServiceError;
 

@@ -1,4 +1,4 @@
-//! What comes from a client, through a buffer of fixed size.
+//! Incoming bytes of a client, through a buffer of fixed size.
 //!
 //! Does: wait for so many bytes, pass over bytes, hand payloads out in pieces; give up on a client that does not go on. Does not:
 //! know what the bytes mean, or make room for as many as a number among them says.

@@ -8,8 +8,8 @@ use std::fmt;
 use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 
+use super::verifier::{salt_of_process, scram};
 use crate::error::Error;
-use crate::verifier::{salt_of_process, scram};
 
 /// Shorter ones can be guessed.
 const BYTES_MIN: usize = 16;
