@@ -16,20 +16,20 @@ use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Expr, Signature, V
 use datafusion::physical_expr::PhysicalSortExpr;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bookend {
+pub(in crate::function) struct Bookend {
     is_first: bool,
     signature: Signature,
 }
 
 impl Bookend {
-    pub(super) fn first() -> Self {
+    pub(in crate::function) fn first() -> Self {
         Self {
             is_first: true,
             signature: Signature::user_defined(Volatility::Immutable),
         }
     }
 
-    pub(super) fn last() -> Self {
+    pub(in crate::function) fn last() -> Self {
         Self {
             is_first: false,
             signature: Signature::user_defined(Volatility::Immutable),

@@ -8,14 +8,14 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 /// Which group each row of a batch belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(in crate::function) struct Rows<'a> {
     groups: Option<&'a [usize]>,
     filter: Option<&'a BooleanArray>,
 }
 
 impl<'a> Rows<'a> {
     /// The same rows in other groups.
-    pub(super) fn by(self, groups: &'a [usize]) -> Self {
+    pub(in crate::function) fn by(self, groups: &'a [usize]) -> Self {
         Self {
             groups: Some(groups),
             filter: self.filter,
@@ -23,12 +23,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Whether all rows are of the first group.
-    pub(super) fn is_one_group(self) -> bool {
+    pub(in crate::function) fn is_one_group(self) -> bool {
         self.groups.is_none() && self.filter.is_none()
     }
 
     /// The group of a row, or `None` if FILTER leaves it out.
-    pub(super) fn group(&self, row: usize) -> Option<usize> {
+    pub(in crate::function) fn group(&self, row: usize) -> Option<usize> {
         if let Some(filter) = self.filter
             && !(filter.is_valid(row) && filter.value(row))
         {
@@ -42,7 +42,7 @@ impl<'a> Rows<'a> {
 }
 
 /// State of an aggregate for groups 0, 1, 2 and so on.
-pub(super) trait Dense: Send + Sync + 'static {
+pub(in crate::function) trait Dense: Send + Sync + 'static {
     /// Makes room for this many groups, if there is memory for them; there are never fewer than before.
     fn grow(&mut self, groups: usize) -> Result<()>;
     /// Takes in rows of the arguments.
@@ -64,7 +64,7 @@ pub(super) trait Dense: Send + Sync + 'static {
 }
 
 /// A dense aggregate under GROUP BY.
-pub(super) struct Grouped<D>(pub(super) D);
+pub(in crate::function) struct Grouped<D>(pub(super) D);
 
 impl<D: Dense> Grouped<D> {
     fn emitted(&self, emit_to: EmitTo) -> usize {
@@ -137,10 +137,10 @@ impl<D: Dense> GroupsAccumulator for Grouped<D> {
 }
 
 /// A dense aggregate of one group.
-pub(super) struct Single<D>(D);
+pub(in crate::function) struct Single<D>(D);
 
 impl<D: Dense> Single<D> {
-    pub(super) fn new(mut dense: D) -> Result<Self> {
+    pub(in crate::function) fn new(mut dense: D) -> Result<Self> {
         dense.grow(1)?;
         Ok(Self(dense))
     }

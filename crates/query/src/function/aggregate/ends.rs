@@ -11,7 +11,7 @@ use super::series::raw_times;
 
 /// What is made of the two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(in crate::function) enum Of {
     /// The last value minus the first.
     Delta,
     /// The same per second, or per unit of an integer time.
@@ -22,7 +22,7 @@ pub(super) enum Of {
 }
 
 /// A number that can be subtracted without losing digits.
-pub(super) trait Number: ArrowPrimitiveType {
+pub(in crate::function) trait Number: ArrowPrimitiveType {
     fn minus(last: Self::Native, first: Self::Native) -> Option<Self::Native>;
     fn float(value: Self::Native) -> f64;
 }
@@ -50,14 +50,14 @@ impl Number for Int64Type {
 /// A time and the value at it.
 type Sample<T> = (i64, <T as ArrowPrimitiveType>::Native);
 
-pub(super) struct Ends<T: Number> {
+pub(in crate::function) struct Ends<T: Number> {
     of: Of,
     first: Vec<Option<Sample<T>>>,
     last: Vec<Option<Sample<T>>>,
 }
 
 impl<T: Number> Ends<T> {
-    pub(super) fn new(of: Of) -> Self {
+    pub(in crate::function) fn new(of: Of) -> Self {
         Self {
             of,
             first: Vec::new(),

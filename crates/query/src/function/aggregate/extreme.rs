@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 use super::dense::{Dense, Grouped, Rows, Single};
 
 /// Both, under the names that they had.
-pub(super) fn functions() -> [Arc<AggregateUDF>; 2] {
+pub(in crate::function) fn functions() -> [Arc<AggregateUDF>; 2] {
     [(min_udaf(), Side::Least), (max_udaf(), Side::Greatest)]
         .map(|(inner, side)| Arc::new(AggregateUDF::new_from_impl(Extreme { inner, side })))
 }

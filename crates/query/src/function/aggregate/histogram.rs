@@ -26,12 +26,12 @@ const USAGE: &str = "histogram(value, min, max, nbuckets): min, max and nbuckets
 const BUCKETS_MAX: i64 = 65_536;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Histogram {
+pub(in crate::function) struct Histogram {
     signature: Signature,
 }
 
 impl Histogram {
-    pub(super) fn new() -> Self {
+    pub(in crate::function) fn new() -> Self {
         Self {
             signature: Signature::user_defined(Volatility::Immutable),
         }

@@ -30,7 +30,7 @@ use datafusion::logical_expr::{
 use super::dense::{Dense, Grouped, Rows, Single};
 
 /// All of them, under the names that they had.
-pub(super) fn functions() -> impl Iterator<Item = AggregateUDF> {
+pub(in crate::function) fn functions() -> impl Iterator<Item = AggregateUDF> {
     [
         // PostgreSQL's name for it.
         (

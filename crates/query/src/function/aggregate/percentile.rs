@@ -18,12 +18,12 @@ const USAGE: &str =
     "percentile_disc(share) WITHIN GROUP (ORDER BY value): share is a constant from 0 to 1";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct PercentileDisc {
+pub(in crate::function) struct PercentileDisc {
     signature: Signature,
 }
 
 impl PercentileDisc {
-    pub(super) fn new() -> Self {
+    pub(in crate::function) fn new() -> Self {
         Self {
             signature: Signature::user_defined(Volatility::Immutable),
         }

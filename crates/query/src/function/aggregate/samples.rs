@@ -16,7 +16,7 @@ use super::series::raw_times;
 
 /// What is made of the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Of {
+pub(in crate::function) enum Of {
     /// How much a counter has grown per second, or per unit of an integer time.
     Rate {
         /// Units of the time in a second.
@@ -34,7 +34,7 @@ pub(super) enum Of {
 /// A time and the value at it.
 type Sample = (i64, f64);
 
-pub(super) struct Samples {
+pub(in crate::function) struct Samples {
     of: Of,
     groups: Vec<Vec<Sample>>,
     /// Bytes of the inner vectors.
@@ -42,7 +42,7 @@ pub(super) struct Samples {
 }
 
 /// The fields of a point of a picture.
-pub(super) fn point_fields(time: &DataType) -> Fields {
+pub(in crate::function) fn point_fields(time: &DataType) -> Fields {
     Fields::from(vec![
         Field::new("time", time.clone(), false),
         Field::new("value", DataType::Float64, false),
@@ -50,7 +50,7 @@ pub(super) fn point_fields(time: &DataType) -> Fields {
 }
 
 impl Samples {
-    pub(super) fn new(of: Of) -> Self {
+    pub(in crate::function) fn new(of: Of) -> Self {
         Self {
             of,
             groups: Vec::new(),

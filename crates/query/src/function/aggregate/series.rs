@@ -37,7 +37,7 @@ struct Series {
 }
 
 /// All of them.
-pub(super) fn functions() -> [Arc<AggregateUDF>; 4] {
+pub(in crate::function) fn functions() -> [Arc<AggregateUDF>; 4] {
     [
         SeriesFunction::Delta,
         SeriesFunction::Derivative,
@@ -51,12 +51,12 @@ pub(super) fn functions() -> [Arc<AggregateUDF>; 4] {
 }
 
 /// The value of an expression that is a constant.
-pub(super) fn literal(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
+pub(in crate::function) fn literal(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
     expr.downcast_ref::<Literal>().map(Literal::value)
 }
 
 /// Times as numbers: nanoseconds, or whatever an integer time counts.
-pub(super) fn raw_times(times: &ArrayRef) -> Result<Int64Array> {
+pub(in crate::function) fn raw_times(times: &ArrayRef) -> Result<Int64Array> {
     match times.data_type() {
         DataType::Int64 => Ok(times.as_primitive::<Int64Type>().clone()),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => Ok(times

@@ -26,7 +26,7 @@ const SKETCHES: [(&str, usize); 2] = [
 const CENTROIDS_MAX: i64 = 10_000;
 
 /// Puts the bounded functions in the places of the others.
-pub(super) fn register(session: &mut SessionState) -> Result<()> {
+pub(in crate::function) fn register(session: &mut SessionState) -> Result<()> {
     for (name, before) in SKETCHES {
         let inner = session.udaf(name)?;
         let bounded = Sketch { inner, before };

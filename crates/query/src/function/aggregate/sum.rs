@@ -28,7 +28,7 @@ use super::dense::{Dense, Grouped, Rows, Single};
 /// What a sum is while it is added up. The digits are a formality: all of the 128 bits are used.
 const STATE: DataType = DataType::Decimal128(38, 0);
 
-pub(super) fn function() -> Arc<AggregateUDF> {
+pub(in crate::function) fn function() -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::new_from_impl(Sum { inner: sum_udaf() }))
 }
 

@@ -27,7 +27,7 @@ struct AtTimeZone {
 }
 
 /// The function.
-pub(super) fn function() -> Arc<ScalarUDF> {
+pub(in crate::function) fn function() -> Arc<ScalarUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(AtTimeZone { signature }))
 }

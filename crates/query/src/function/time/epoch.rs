@@ -29,7 +29,7 @@ const NAMES: [&str; 4] = [
 ];
 
 /// Puts them in place of those that a session has.
-pub(super) fn register(session: &mut SessionState) -> Result<()> {
+pub(in crate::function) fn register(session: &mut SessionState) -> Result<()> {
     for name in NAMES {
         let inner = session.udf(name)?;
         session.register_udf(Arc::new(ScalarUDF::new_from_impl(Epoch { inner })))?;

@@ -35,7 +35,7 @@ struct Placeholder {
 }
 
 /// All three.
-pub(super) fn functions() -> [Arc<ScalarUDF>; 3] {
+pub(in crate::function) fn functions() -> [Arc<ScalarUDF>; 3] {
     [
         GapfillFunction::Bucket,
         GapfillFunction::Locf,

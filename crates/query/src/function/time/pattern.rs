@@ -10,7 +10,7 @@ use chrono::{DateTime, Datelike, Offset, Timelike};
 
 /// A pattern, taken apart once for all rows.
 #[derive(Debug)]
-pub(super) struct Pattern(Vec<Part>);
+pub(in crate::function) struct Pattern(Vec<Part>);
 
 #[derive(Debug, Clone)]
 enum Part {
@@ -151,7 +151,7 @@ const NAMES: [(&str, &str, Case); 12] = [
 ];
 
 impl Pattern {
-    pub(super) fn new(pattern: &str) -> Self {
+    pub(in crate::function) fn new(pattern: &str) -> Self {
         if pattern.contains('%') {
             return Self(vec![Part::Foreign(pattern.to_owned())]);
         }
@@ -184,7 +184,11 @@ impl Pattern {
         Self(parts)
     }
 
-    pub(super) fn write(&self, time: &DateTime<Tz>, to: &mut impl Write) -> fmt::Result {
+    pub(in crate::function) fn write(
+        &self,
+        time: &DateTime<Tz>,
+        to: &mut impl Write,
+    ) -> fmt::Result {
         for part in &self.0 {
             part.write(time, to)?;
         }

@@ -11,7 +11,10 @@ use crate::semantics::zone::{Instant, Zone, beyond};
 const MS_NS: i64 = 1_000_000;
 
 /// The times of texts, in UTC where they do not say; `function` is who asks.
-pub(super) fn times(texts: &StringArray, function: &str) -> Result<TimestampNanosecondArray> {
+pub(in crate::function) fn times(
+    texts: &StringArray,
+    function: &str,
+) -> Result<TimestampNanosecondArray> {
     let utc = Zone::default();
     let mut times = Vec::with_capacity(texts.len());
     for text in texts {

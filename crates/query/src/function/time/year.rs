@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 };
 
 /// The function.
-pub(super) fn function() -> Arc<ScalarUDF> {
+pub(in crate::function) fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(DatePart { inner: date_part() }))
 }
 
