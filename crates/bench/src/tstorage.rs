@@ -235,7 +235,12 @@ fn time(
     let spec = &options.spec;
     let span = spec.end_ns - spec.start_ns;
     let window = WINDOW_NS.min(span);
-    let mut averages = Averages::new(spec.hosts as usize, scenario.metrics());
+    let hosts = match scenario {
+        Scenario::EveryHost => spec.hosts as usize,
+        // Sums of all hosts would be emptied and divided within the time of each answer.
+        _ => 1,
+    };
+    let mut averages = Averages::new(hosts, scenario.metrics());
     let mut millis = Vec::new();
     let mut records = 0;
     for _ in 0..options.queries.max(1) {

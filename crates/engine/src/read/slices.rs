@@ -41,6 +41,11 @@ impl RowWeights {
         self.parts.iter().map(|part| part.rows).sum()
     }
 
+    /// Adds the rows of a block in a range of time, of which large values have so many bytes.
+    pub(crate) fn add_block(&mut self, block: (&BlockEntry, u64), time: &RangeInclusive<i64>) {
+        add_block(self, block, time, BLOCK_PARTS_MAX);
+    }
+
     /// Adds another table's.
     pub fn add(&mut self, other: Self) {
         self.parts.extend(other.parts);

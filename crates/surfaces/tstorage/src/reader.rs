@@ -23,9 +23,9 @@ use crate::wire::{EPOCH_NS, KEY_BYTES, Key, KeyBox};
 const FIRST_ROWS: u64 = 1024;
 /// Bytes of a slice, about.
 const SLICE_BYTES: u64 = 4 << 20;
-/// Bytes of large payloads that are read at one time, about: as much as a block has of them, which is read as a whole. They are known
-/// beforehand, so that not even the first slice of a table, or one behind many small records, has more.
-const LARGE_BYTES: u64 = 64 << 20;
+/// Bytes of large payloads that are read at one time, about. They are known beforehand, so that not even the first slice of a table,
+/// or one behind many small records, has more.
+const LARGE_BYTES: u64 = 4 * SLICE_BYTES;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: RangeInclusive<u64> = 16..=65_536;
 
@@ -199,7 +199,7 @@ impl Reader {
                 continue;
             }
             let large = scan.large_bytes_estimate();
-            if slice.is_cut || (estimate <= 2 * rows && large <= LARGE_BYTES) {
+            if slice.is_cut || (estimate <= 2 * rows && large <= 2 * SLICE_BYTES) {
                 return Ok(Some((scan, large)));
             }
             let parts = if series.len() > 1 {
@@ -212,7 +212,7 @@ impl Reader {
                 vec![half(middle..end), half(start..middle)]
             } else {
                 let weights = self.snapshot.weights(&self.table, series, &slice.time)?;
-                cut(&slice, weights.cuts_within(rows, LARGE_BYTES))
+                cut(&slice, weights.cuts_within(rows, SLICE_BYTES))
             };
             if let Some(left) = &mut self.left {
                 left.extend(parts);
