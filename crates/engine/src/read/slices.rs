@@ -172,11 +172,12 @@ pub(crate) fn weights(
             }
             Source::Run { run, visible, .. } => {
                 let times = run.times();
-                let large = run.large_bytes(*visible, |_| true);
+                let rows = run.rows_of(*visible, series);
+                let large = run.large_bytes(rows, |_| true);
                 add_evenly(
                     &mut weights,
                     (*times.start(), *times.end()),
-                    (*visible as u64, large),
+                    (rows as u64, large),
                     time,
                     BLOCK_PARTS_MAX,
                 );

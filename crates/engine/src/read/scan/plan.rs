@@ -284,7 +284,9 @@ pub(super) fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive
     sources
         .iter()
         .map(|source| match source {
-            Source::Run { visible, .. } => *visible as u64,
+            // All rows of a run, of whatever series, counted for each: a read in slices of about so many rows cut a table whose rows
+            // were in memory down to single series, and each of those by its times.
+            Source::Run { run, visible, .. } => run.rows_of(*visible, series) as u64,
             Source::Group { directory, .. } => {
                 let blocks = &directory.blocks;
                 let is_in_time = |block: &&BlockEntry| {
@@ -324,7 +326,7 @@ pub(super) fn large_bytes(
     let is_asked = |column: ColumnId| fields.iter().any(|(field, _)| *field == column);
     let of_source = |source: &Source| match source {
         Source::Run { run, visible, .. } => {
-            let bytes = run.large_bytes(*visible, is_asked);
+            let bytes = run.large_bytes(run.rows_of(*visible, series), is_asked);
             if bytes == 0 {
                 return 0;
             }
