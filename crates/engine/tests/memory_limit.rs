@@ -318,7 +318,8 @@ fn merges_in_little_memory(name: &str, is_apart: bool) {
         } else {
             let before = peak_bytes();
             engine.settle_for(None).expect("it merges");
-            println!("grown {}", peak_bytes() - before);
+            // On a line of its own.
+            println!("\ngrown {}", peak_bytes() - before);
         }
         return;
     }

@@ -11,6 +11,7 @@ use nilometer_codec::PhysicalType;
 
 use crate::error::Error;
 use crate::mask::{Deletes, Mask};
+use crate::read::slices::RowWeights;
 use crate::sabotage::Sabotage;
 use crate::scan::merge;
 use crate::scan::output::Output;
@@ -20,7 +21,6 @@ use crate::segment::{
     BlockEntry, BlockInput, Broken, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput,
     Segment, SegmentWriter, Tier, Window,
 };
-use crate::read::slices::RowWeights;
 use crate::tombstone::Tombstone;
 
 /// A block with fewer rows is worth joining with others: flushes of half a million rows of a thousand

@@ -204,7 +204,11 @@ impl GroupReader {
     }
 
     /// One of the fields of a reader of fields only, with its large values.
-    pub(in crate::read::scan) fn field(&mut self, index: usize, block: usize) -> Result<Option<Column>, Error> {
+    pub(in crate::read::scan) fn field(
+        &mut self,
+        index: usize,
+        block: usize,
+    ) -> Result<Option<Column>, Error> {
         self.decode_column(index, (block, self.rows(block)), None)
     }
 
@@ -344,7 +348,9 @@ impl GroupReader {
             columns.push(self.decode_column(index, (at, rows), Some(keys))?);
         }
         let fields = self.columns.get(1..last).unwrap_or_default();
-        let mut large = fields.iter().map(|(id, _)| self.directory.large_of(*id, at));
+        let mut large = fields
+            .iter()
+            .map(|(id, _)| self.directory.large_of(*id, at));
         let has_large = large.any(|values| !values.is_empty());
         Ok(Decoded {
             block: at,
@@ -420,11 +426,7 @@ impl GroupReader {
 
 impl Decoded {
     /// Rows of `series` in the time range; rows of a block are ordered by (series, time).
-    pub(crate) fn rows_of(
-        &self,
-        series: u32,
-        time: &RangeInclusive<i64>,
-    ) -> Option<Range<usize>> {
+    pub(crate) fn rows_of(&self, series: u32, time: &RangeInclusive<i64>) -> Option<Range<usize>> {
         let times = self.data.times();
         let all = match &self.series {
             None => 0..times.len(),
