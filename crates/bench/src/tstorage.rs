@@ -1,10 +1,11 @@
 //! Suite `tstorage`: TStorage's published benchmark, over its own protocol.
 //!
 //! Does: load the data set cpu-only as records of TStorage (the client is the host, message and origin are 0, the payload ten
-//! integers of 32 bits, highest byte first), and time its three read scenarios. As there, the client averages. Does not: start a
-//! server, or empty one: load into an empty table.
+//! integers of 32 bits, highest byte first), and time its three read scenarios. As there, the client averages; through SQL, if that is
+//! asked for, the database does. Does not: start a server, or empty one: load into an empty table.
 
 mod client;
+mod sql;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,7 @@ use crate::queries::{QueryTiming, Spread};
 use crate::workload::Spec;
 use crate::{Error, Result};
 use client::{Client, ClientBox};
+use sql::Sql;
 
 /// 2001-01-01 in nanoseconds since 1970, where the protocol's times begin.
 const EPOCH_NS: i64 = 978_307_200_000_000_000;
@@ -49,6 +51,8 @@ pub struct TstorageOptions {
     pub queries: u32,
     /// The data set is there already.
     pub is_loaded: bool,
+    /// Address over HTTP and table, to ask the scenarios through SQL too: the table has a payload schema.
+    pub sql: Option<(String, String)>,
 }
 
 /// How loading went.
@@ -91,10 +95,17 @@ pub fn tstorage(options: &TstorageOptions) -> Result<(Option<TstorageLoad>, Vec<
         Scenario::AllMetrics,
         Scenario::EveryHost,
     ];
-    let timings = scenarios
+    let mut timings: Vec<QueryTiming> = scenarios
         .into_iter()
         .map(|scenario| time(options, scenario, &mut client, &mut random))
         .collect::<Result<_>>()?;
+    if let Some((url, table)) = &options.sql {
+        let sql = Sql::new(url, table)?;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(options.spec.seed);
+        for scenario in scenarios {
+            timings.push(time_sql(options, scenario, &sql, &mut random)?);
+        }
+    }
     Ok((load, timings))
 }
 
@@ -218,6 +229,22 @@ impl Scenario {
         }
     }
 
+    fn name_in_sql(self) -> &'static str {
+        match self {
+            Self::OneMetric => "q1 through SQL",
+            Self::AllMetrics => "q2 through SQL",
+            Self::EveryHost => "q3 through SQL",
+        }
+    }
+
+    /// The first time of a window, and the host if it is of one.
+    fn draw(self, spec: &Spec, window: i64, random: &mut Xoshiro256PlusPlus) -> (i64, Option<i32>) {
+        let span = spec.end_ns - spec.start_ns;
+        let start_ns = spec.start_ns + random.random_range(0..=span - window);
+        let host = random.random_range(0..spec.hosts).cast_signed();
+        (start_ns, (self != Self::EveryHost).then_some(host))
+    }
+
     fn metrics(self) -> usize {
         match self {
             Self::OneMetric | Self::EveryHost => 1,
@@ -235,16 +262,17 @@ fn time(
     let spec = &options.spec;
     let span = spec.end_ns - spec.start_ns;
     let window = WINDOW_NS.min(span);
-    let mut averages = Averages::new(spec.hosts as usize, scenario.metrics());
+    let hosts = match scenario {
+        Scenario::EveryHost => spec.hosts as usize,
+        // Sums of all hosts would be emptied and divided within the time of each answer.
+        _ => 1,
+    };
+    let mut averages = Averages::new(hosts, scenario.metrics());
     let mut millis = Vec::new();
     let mut records = 0;
     for _ in 0..options.queries.max(1) {
-        let start_ns = spec.start_ns + random.random_range(0..=span - window);
-        let host = random.random_range(0..spec.hosts).cast_signed();
-        let cids = match scenario {
-            Scenario::EveryHost => (0, spec.hosts.cast_signed()),
-            _ => (host, host + 1),
-        };
+        let (start_ns, host) = scenario.draw(spec, window, random);
+        let cids = host.map_or((0, spec.hosts.cast_signed()), |host| (host, host + 1));
         let of = ClientBox {
             cids,
             caps: (start_ns - EPOCH_NS, start_ns - EPOCH_NS + window),
@@ -268,10 +296,57 @@ fn time(
             ));
         }
     }
+    Ok(timing(
+        scenario.name(),
+        millis,
+        (records, client.answer_bytes),
+        window,
+    ))
+}
+
+/// The same through SQL, where the database averages.
+fn time_sql(
+    options: &TstorageOptions,
+    scenario: Scenario,
+    sql: &Sql,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<QueryTiming> {
+    let spec = &options.spec;
+    let window = WINDOW_NS.min(spec.end_ns - spec.start_ns);
+    let (mut millis, mut answered) = (Vec::new(), (0, 0));
+    for _ in 0..options.queries.max(1) {
+        let (start_ns, host) = scenario.draw(spec, window, random);
+        let statement = sql.statement(spec, scenario, host, (start_ns, window));
+        sql.ask(&statement)?;
+        let begun = Instant::now();
+        let answer = sql.ask(&statement)?;
+        millis.push(begun.elapsed().as_secs_f64() * 1000.0);
+        let hosts = if host.is_some() { 1 } else { spec.hosts };
+        let expected = sql::hours_of(spec, start_ns, window) * hosts as usize;
+        answered = (Sql::rows(&answer)?, answer.len());
+        if answered.0 != expected {
+            return Err(wrong(
+                scenario.name_in_sql(),
+                format!(
+                    "it has {} rows, and the data set has {expected} hours of hosts",
+                    answered.0
+                ),
+            ));
+        }
+    }
+    Ok(timing(scenario.name_in_sql(), millis, answered, window))
+}
+
+fn timing(
+    name: &'static str,
+    mut millis: Vec<f64>,
+    (rows, answer_bytes): (usize, usize),
+    window: i64,
+) -> QueryTiming {
     let total_ms: f64 = millis.iter().sum();
     let spread = Spread::of(&mut millis);
-    Ok(QueryTiming {
-        name: scenario.name(),
+    QueryTiming {
+        name,
         clients: 1,
         runs: millis.len(),
         min_ms: spread.min,
@@ -279,10 +354,10 @@ fn time(
         p99_ms: spread.p99,
         max_ms: spread.max,
         per_second: millis.len() as f64 * 1000.0 / total_ms,
-        rows: records,
-        answer_bytes: client.answer_bytes,
+        rows,
+        answer_bytes,
         note: (window < WINDOW_NS).then(|| "the data set is shorter than 12 h".to_owned()),
-    })
+    }
 }
 
 /// Records of a host within a window.
@@ -382,6 +457,7 @@ mod tests {
             put_records: 2,
             queries: 1,
             is_loaded: false,
+            sql: None,
         };
         let requests = requests(&options).unwrap();
         assert_eq!(requests.len(), 288 * 3 / 2);

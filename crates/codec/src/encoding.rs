@@ -55,6 +55,8 @@ pub enum PageSet {
     First,
     /// [`Encoding::Dyadic`] and [`Encoding::Blocked`] too.
     Second,
+    /// The first without those that take long: text is not compressed. For what is read seldom and soon gone.
+    Quick,
 }
 
 impl TryFrom<u8> for Encoding {

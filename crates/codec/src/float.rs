@@ -28,7 +28,7 @@ const NEAR_SCALES: std::ops::RangeInclusive<i8> = 1..=40;
 pub(crate) fn encode(values: &[f64], set: PageSet, out: &mut Vec<u8>) -> Encoding {
     let half_bytes = 4 * values.len();
     let scale = match set {
-        PageSet::First => None,
+        PageSet::First | PageSet::Quick => None,
         PageSet::Second => dyadic::choose_scale(values.iter().copied()).filter(|scale| *scale > 0),
     };
     let mut dyadic_latents = [0; BLOCK_ROWS_MAX];

@@ -89,10 +89,10 @@ fn encode_page_at(
             with_present(values, validity, |values| boolean::encode(values, out))
         }
         ValuesRef::Text { offsets, bytes } => {
-            text::encode(&text::Rows::new(offsets, bytes, validity, true)?, out)
+            text::encode(&text::Rows::new(offsets, bytes, validity, true)?, set, out)
         }
         ValuesRef::Bytes { offsets, bytes } => {
-            text::encode(&text::Rows::new(offsets, bytes, validity, false)?, out)
+            text::encode(&text::Rows::new(offsets, bytes, validity, false)?, set, out)
         }
     };
     out[start] = encoding as u8;

@@ -6,7 +6,7 @@ mod zstd;
 
 use crate::column::is_set;
 use crate::encoding::Encoding;
-use crate::{BLOCK_ROWS_MAX, ColumnBuf, Error, PhysicalType, text_bytes_max};
+use crate::{BLOCK_ROWS_MAX, ColumnBuf, Error, PageSet, PhysicalType, text_bytes_max};
 
 /// Bodies with less text than this are not worth the header of a zstd frame.
 const COMPRESSIBLE_BYTES_MIN: usize = 128;
@@ -66,7 +66,7 @@ impl<'a> Rows<'a> {
 }
 
 /// Appends the body of up to [`BLOCK_ROWS_MAX`] values and answers with its encoding.
-pub(crate) fn encode(rows: &Rows<'_>, out: &mut Vec<u8>) -> Encoding {
+pub(crate) fn encode(rows: &Rows<'_>, set: PageSet, out: &mut Vec<u8>) -> Encoding {
     if rows.n == 0 {
         return Encoding::Constant;
     }
@@ -85,7 +85,8 @@ pub(crate) fn encode(rows: &Rows<'_>, out: &mut Vec<u8>) -> Encoding {
     };
     // Packed codes do not compress, and starting the compressor costs as much as a thousand of them.
     let compressible_bytes = dictionary_bytes.unwrap_or(out.len() - start);
-    if compressible_bytes >= COMPRESSIBLE_BYTES_MIN && zstd::compress_body(start, out) {
+    let may_compress = set != PageSet::Quick && compressible_bytes >= COMPRESSIBLE_BYTES_MIN;
+    if may_compress && zstd::compress_body(start, out) {
         match encoding {
             Encoding::Dictionary => Encoding::DictionaryZstd,
             _ => Encoding::PlainZstd,

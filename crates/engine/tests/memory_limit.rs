@@ -17,6 +17,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::Session;
@@ -245,6 +247,135 @@ fn millions_of_rows_and_many_series_fit_128_mib() {
         128 * MIB,
         2_000_000,
         20_000,
+    );
+}
+
+// Merges of large values.
+
+/// Rows of a segment, whose texts are about 60 MiB together: what a block holds of them.
+const MERGED_ROWS: u64 = 1024;
+const MERGED_SEGMENTS: u64 = 8;
+/// Bytes of a text that stands outside of its page.
+const MERGED_TEXT: usize = 60_000;
+
+fn merging(dir: &Path) -> Arc<Engine> {
+    let mut options = Options {
+        flush_rows: u64::MAX / 8,
+        flush_idle_ms: 0,
+        ..Options::default()
+    };
+    options.compaction.partition_rows_min = 1;
+    Arc::new(Engine::open_dir(dir, options).expect("a store opens"))
+}
+
+/// The text of a row: its time, again and again.
+fn merged_text(time: u64) -> String {
+    let mut text = format!("{time:010} ").repeat(MERGED_TEXT / 11 + 1);
+    text.truncate(MERGED_TEXT);
+    text
+}
+
+/// Segments of one series whose times follow each other, or lie between each other.
+fn write_segments(engine: &Arc<Engine>, is_apart: bool) {
+    engine.create_database("d").expect("a new name");
+    let mut session = Session::new(Arc::clone(engine), "d").expect("it exists");
+    for segment in 0..MERGED_SEGMENTS {
+        for first in (0..MERGED_ROWS).step_by(64) {
+            let lines: Vec<String> = (first..first + 64)
+                .map(|row| match is_apart {
+                    true => segment * MERGED_ROWS + row,
+                    false => row * MERGED_SEGMENTS + segment,
+                })
+                .map(|time| format!("m w=\"{}\" {time}", merged_text(time)))
+                .collect();
+            let body = lines.join("\n");
+            let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+            assert_eq!(report.expect("it fits").rows, 64);
+        }
+        engine.flush().expect("there is room");
+    }
+}
+
+/// Runs a part of a test in a process of its own.
+fn child_of(name: &str, work: &str) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its file"));
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    let output = command.env(CHILD, work).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    text.into_owned()
+}
+
+/// A server merged 3 GiB of payloads of one series, and had all of them in memory: a series has as many groups of blocks open as
+/// it has rows in, and each held the last block that it had decoded, of 64 MiB, until the series was done with. Where the times of
+/// segments lie between each other all their blocks were decoded for one merge besides.
+fn merges_in_little_memory(name: &str, is_apart: bool) {
+    if let Ok(work) = std::env::var(CHILD) {
+        let (part, dir) = work.split_once(' ').expect("its parent says both");
+        let engine = merging(Path::new(dir));
+        if part == "write" {
+            write_segments(&engine, is_apart);
+        } else {
+            let before = peak_bytes();
+            engine.settle_for(None).expect("it merges");
+            // On a line of its own.
+            println!("\ngrown {}", peak_bytes() - before);
+        }
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a folder");
+    let store = scratch.path().join("store");
+    let work = |part: &str| format!("{part} {}", store.display());
+    child_of(name, &work("write"));
+    let text = child_of(name, &work("merge"));
+    let grown = text.lines().find_map(|line| line.strip_prefix("grown "));
+    let grown: u64 = grown.and_then(|it| it.parse().ok()).expect("it says so");
+    println!("{} MiB for 480 MiB of large values", grown / MIB);
+    let engine = merging(&store);
+    assert_eq!(engine.metrics().segments, 1);
+    let snapshot = engine.snapshot();
+    let table = snapshot.table("d", "public", "m").expect("the table");
+    let at = |name: &str| table.arrow_schema().index_of(name).expect("a column");
+    let read = |projection: Vec<usize>, time| {
+        let request = ScanRequest {
+            table: Arc::clone(&table),
+            projection,
+            time,
+            tags: Vec::new(),
+            limit: None,
+        };
+        let scan = snapshot.scan(&request).expect("the scan plans");
+        let batches = (0..scan.morsels()).flat_map(|morsel| scan.read(morsel));
+        batches
+            .map(|batch| batch.expect("the page reads"))
+            .collect::<Vec<_>>()
+    };
+    let all = read(vec![at("time")], i64::MIN..=i64::MAX);
+    let rows: usize = all.iter().map(|batch| batch.num_rows()).sum();
+    assert_eq!(rows as u64, MERGED_ROWS * MERGED_SEGMENTS);
+    for batch in read(vec![at("w")], 3_000..=3_099) {
+        let texts = batch.column(0).as_string::<i32>();
+        assert_eq!(texts.len(), 100);
+        for (time, text) in (3_000..).zip(texts) {
+            assert!(text == Some(merged_text(time).as_str()), "{time}");
+        }
+    }
+    assert!(grown < 160 * MIB, "{} MiB", grown / MIB);
+}
+
+#[test]
+fn large_values_one_after_the_other_are_merged_in_little_memory() {
+    merges_in_little_memory(
+        "large_values_one_after_the_other_are_merged_in_little_memory",
+        true,
+    );
+}
+
+#[test]
+fn large_values_between_each_other_are_merged_in_little_memory() {
+    merges_in_little_memory(
+        "large_values_between_each_other_are_merged_in_little_memory",
+        false,
     );
 }
 

@@ -31,7 +31,7 @@ impl AnswerFormat {
     }
 
     /// Rows of an answer to the query `name`.
-    pub(super) fn count_rows(self, name: &str, answer: &[u8]) -> Result<usize> {
+    pub(crate) fn count_rows(self, name: &str, answer: &[u8]) -> Result<usize> {
         let counted = match self {
             // The rows are walked over, not built: the widest answers have hundreds of thousands.
             Self::Json => serde_json::from_slice::<Vec<IgnoredAny>>(answer)

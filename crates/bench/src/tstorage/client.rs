@@ -2,7 +2,7 @@
 //!
 //! Does: send requests that were made beforehand, hand over records as they arrive. Does not: make TLS, or try again.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use crate::{Error, Result};
@@ -54,7 +54,8 @@ pub(super) fn end_put(to: &mut Vec<u8>) {
 #[derive(Debug)]
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
-    payload: Vec<u8>,
+    /// A record that did not arrive as a whole.
+    parts: Vec<u8>,
     /// Bytes of the last answer.
     pub(super) answer_bytes: usize,
 }
@@ -69,7 +70,7 @@ impl Client {
         stream.set_nodelay(true).map_err(unreachable)?;
         Ok(Self {
             stream: BufReader::with_capacity(BUFFER_BYTES, stream),
-            payload: Vec::new(),
+            parts: Vec::new(),
             answer_bytes: 0,
         })
     }
@@ -106,18 +107,21 @@ impl Client {
                 break;
             }
             let bytes = usize::try_from(size).ok();
-            let Some(bytes) = bytes.and_then(|bytes| bytes.checked_sub(KEY_BYTES)) else {
+            let Some(bytes) = bytes.filter(|bytes| *bytes >= KEY_BYTES) else {
                 return Err(strange(NAME, format!("a record of {size} bytes")));
             };
-            let key: [u8; KEY_BYTES] = self.bytes(NAME)?;
-            let mut payload = std::mem::take(&mut self.payload);
-            payload.resize(bytes, 0);
-            self.read(NAME, &mut payload)?;
-            let (cid, rest) = key.split_first_chunk().unwrap_or((&[0; 4], &[]));
-            let cap = rest.get(12..).and_then(<[u8]>::first_chunk);
-            let cap = cap.copied().map_or(0, i64::from_le_bytes);
-            each(i32::from_le_bytes(*cid), cap, &payload);
-            self.payload = payload;
+            let here = self.stream.buffer().get(..bytes);
+            if let Some(record) = here {
+                hand_over(record, &mut each);
+                self.stream.consume(bytes);
+                self.answer_bytes += bytes;
+            } else {
+                let mut record = std::mem::take(&mut self.parts);
+                record.resize(bytes, 0);
+                self.read(NAME, &mut record)?;
+                hand_over(&record, &mut each);
+                self.parts = record;
+            }
             records += 1;
         }
         self.header(NAME, 8)?;
@@ -150,6 +154,17 @@ impl Client {
         let read = self.stream.read_exact(to);
         read.map_err(|source| lost(name, &source))
     }
+}
+
+/// Client, time and payload of a record, which begins with its key.
+fn hand_over(record: &[u8], each: &mut impl FnMut(i32, i64, &[u8])) {
+    let Some((key, payload)) = record.split_first_chunk::<KEY_BYTES>() else {
+        return;
+    };
+    let (cid, rest) = key.split_first_chunk().unwrap_or((&[0; 4], &[]));
+    let cap = rest.get(12..).and_then(<[u8]>::first_chunk);
+    let cap = cap.copied().map_or(0, i64::from_le_bytes);
+    each(i32::from_le_bytes(*cid), cap, payload);
 }
 
 fn boxed(command: i32, of: &ClientBox) -> Vec<u8> {

@@ -29,7 +29,7 @@ pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use checksum::SegmentFormat;
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub use footer::Tier;
-pub(crate) use large::LARGE_BYTES_MAX;
+pub(crate) use large::{LARGE_BYTES_MAX, LargeValue};
 pub(crate) use latest::LatestColumn;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;

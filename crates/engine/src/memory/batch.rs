@@ -65,6 +65,28 @@ impl Strings {
         self.offsets.push(self.end());
     }
 
+    /// Adds all rows of an array of Arrow's; false = its offsets are none, and nothing was added.
+    pub(crate) fn extend_from_arrow(&mut self, offsets: &[i32], bytes: &[u8]) -> bool {
+        let place = |at: &i32| u32::try_from(*at).ok();
+        let (Some(first), Some(last)) = (
+            offsets.first().and_then(place),
+            offsets.last().and_then(place),
+        ) else {
+            return false;
+        };
+        let Some(bytes) = bytes.get(first as usize..last as usize) else {
+            return false;
+        };
+        let start = self.end();
+        self.bytes.extend_from_slice(bytes);
+        // All that follow are below this one, which is checked.
+        let _ = self.end();
+        let ends = offsets.get(1..).unwrap_or_default();
+        let ends = ends.iter().map(|end| start + (end.cast_unsigned() - first));
+        self.offsets.extend(ends);
+        true
+    }
+
     fn end(&self) -> u32 {
         // A batch and a head run are limited far below 4 GiB of text; see `BATCH_TEXT_BYTES_MAX`.
         u32::try_from(self.bytes.len()).expect("less than 4 GiB of text in one column of one run")

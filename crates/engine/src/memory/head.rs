@@ -53,6 +53,18 @@ impl Run {
             .get_or_init(|| sorted_order(&self.rows.series, &self.rows.times))
     }
 
+    /// How many of its first rows are of these series, which ascend, about: of all series from the first to the last.
+    pub(crate) fn rows_of(&self, visible: usize, series: &[u32]) -> usize {
+        let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
+            return 0;
+        };
+        let order = self.order();
+        let id = |row: u32| self.rows.series.get(row as usize).copied();
+        let start = order.partition_point(|&row| id(row) < Some(first));
+        let end = order.partition_point(|&row| id(row) <= Some(last));
+        (end - start).min(visible)
+    }
+
     /// Bytes of the texts and bytes of columns for so many rows, if they are large on average; else nothing.
     pub(crate) fn large_bytes(&self, visible: usize, is_asked: impl Fn(ColumnId) -> bool) -> u64 {
         let texts = self

@@ -198,8 +198,7 @@ impl Scan {
         self.plan.rows_estimate
     }
 
-    /// Bytes of large values that may come out, counting the whole of blocks at the edges. Other texts are not counted: a block has
-    /// little of them.
+    /// Bytes of large values that may come out, about. Other texts are not counted: a block has little of them.
     pub fn large_bytes_estimate(&self) -> u64 {
         let plan = &self.plan;
         plan::large_bytes(&plan.sources, &plan.series, &plan.time, &plan.fields)

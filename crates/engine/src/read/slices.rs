@@ -41,6 +41,11 @@ impl RowWeights {
         self.parts.iter().map(|part| part.rows).sum()
     }
 
+    /// Adds the rows of a block in a range of time, of which large values have so many bytes.
+    pub(crate) fn add_block(&mut self, block: (&BlockEntry, u64), time: &RangeInclusive<i64>) {
+        add_block(self, block, time, BLOCK_PARTS_MAX);
+    }
+
     /// Adds another table's.
     pub fn add(&mut self, other: Self) {
         self.parts.extend(other.parts);
@@ -167,11 +172,12 @@ pub(crate) fn weights(
             }
             Source::Run { run, visible, .. } => {
                 let times = run.times();
-                let large = run.large_bytes(*visible, |_| true);
+                let rows = run.rows_of(*visible, series);
+                let large = run.large_bytes(rows, |_| true);
                 add_evenly(
                     &mut weights,
                     (*times.start(), *times.end()),
-                    (*visible as u64, large),
+                    (rows as u64, large),
                     time,
                     BLOCK_PARTS_MAX,
                 );

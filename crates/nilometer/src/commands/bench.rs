@@ -90,6 +90,12 @@ pub(crate) struct TstorageBenchArgs {
     /// The data set is there already: only ask.
     #[arg(long)]
     loaded: bool,
+    /// Ask the scenarios through SQL too, at this URL of the server; the table has a payload schema of the ten metrics.
+    #[arg(long, value_name = "URL")]
+    sql: Option<String>,
+    /// Table that SQL asks: database.table or database.schema.table.
+    #[arg(long, value_name = "NAME", default_value = "tstorage.records")]
+    table: String,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -380,6 +386,7 @@ fn run_tstorage(args: &TstorageBenchArgs) -> anyhow::Result<()> {
         put_records: args.put_records,
         queries: args.queries,
         is_loaded: args.loaded,
+        sql: args.sql.clone().map(|url| (url, args.table.clone())),
     };
     let (load, timings) = tstorage(&options)?;
     if args.json {

@@ -79,7 +79,9 @@ fn peak_bytes(process: u32) -> u64 {
 }
 
 /// A GET of 10 GB is to take no more memory than a small one: the answer is read in slices while earlier ones are sent. The first
-/// slice was of a thousand records whatever their payloads, and all of these 512 MiB were in it: the server took 1541 MiB.
+/// slice was of a thousand records whatever their payloads, and all of these 512 MiB were in it: the server took 1541 MiB. Later a GET
+/// of 3 GiB took 3.4 GiB now and then: segments were merged meanwhile, and the merge kept every block of the series that it had decoded
+/// (`merges_in_little_memory` in the engine's tests has that alone).
 #[test]
 fn memory_does_not_grow_with_the_length_of_an_answer() {
     let answer = std::env::var("NILOMETER_ANSWER_MB").ok();
@@ -96,10 +98,10 @@ fn memory_does_not_grow_with_the_length_of_an_answer() {
         grown / MIB,
         before / MIB
     );
-    // Large payloads of a block, 64 MiB, as they are read, as rows and as bytes of the answer, and those of the answer before, which
-    // are sent meanwhile: 300 to 370 MiB with what the allocator has not given back, whatever the length of the answer.
-    assert!(grown < 448 * MIB, "{} MiB", grown / MIB);
+    // Slices of about 16 MiB together, as they are read, as rows and as bytes of the answer, those of the answer before, which are sent
+    // meanwhile, and buffers that wait to be filled again: 40 to 140 MiB with a merge beside it, whatever the length of the answer.
+    assert!(grown < 256 * MIB, "{} MiB", grown / MIB);
     assert_eq!(get(&program.tstorage), records * MIB);
     let twice = peak_bytes(program.child.id()) - before;
-    assert!(twice < 448 * MIB, "{} MiB", twice / MIB);
+    assert!(twice < 256 * MIB, "{} MiB", twice / MIB);
 }

@@ -108,7 +108,10 @@ async fn records<W: AsyncWrite + Unpin>(
         let (read, sent) = tokio::join!(step(reader), sending);
         sent?;
         bytes.clear();
-        next = read;
+        next = read.map(|(mut reader, step)| {
+            reader.take_back(parts);
+            (reader, step)
+        });
     }
 }
 

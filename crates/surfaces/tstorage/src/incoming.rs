@@ -67,6 +67,16 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         }
     }
 
+    /// What is here, to look at.
+    pub(crate) fn here(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Goes on behind so many bytes, which are here.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.buffer.advance(bytes.min(self.buffer.len()));
+    }
+
     /// What is here.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer

@@ -17,6 +17,7 @@
 mod chunk;
 mod config;
 mod connection;
+mod encoder;
 mod error;
 mod get;
 mod incoming;

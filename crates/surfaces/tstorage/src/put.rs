@@ -24,6 +24,9 @@ use crate::wire::{END, EPOCH_NS, PUT_BYTES, PUTA_BYTES, Status, put_header};
 /// Chunks of one request that are stored at one time: one waits for the disk while another is encoded, and a third is read.
 const STORING_MAX: usize = 2;
 
+/// Payloads up to this length are waited for as a whole, in the buffer that they come to.
+const WHOLE_BYTES_MAX: usize = 64 << 10;
+
 /// First and last stamp of a chunk; nothing was stored = `None`.
 type Stamped = Option<(i64, i64)>;
 
@@ -31,6 +34,10 @@ type Stamped = Option<(i64, i64)>;
 struct Put<'a> {
     shared: &'a Arc<Shared>,
     has_acq: bool,
+    /// The batch that is open: whose it is, and bytes of it that are still to come.
+    cid: i32,
+    left: usize,
+    is_at_end: bool,
     chunk: Chunk,
     storing: VecDeque<JoinHandle<Result<(i64, i64), Error>>>,
     stamped: Stamped,
@@ -46,24 +53,21 @@ pub(crate) async fn put<R: AsyncRead + Unpin>(
     let mut put = Put {
         shared,
         has_acq,
+        cid: END,
+        left: 0,
+        is_at_end: false,
         chunk: Chunk::new(shared.service.body_memory()),
         storing: VecDeque::new(),
         stamped: None,
     };
-    loop {
-        incoming.need(4).await?;
-        let cid = incoming.buffer().get_i32_le();
-        if cid == END {
-            break;
+    while !put.is_at_end {
+        let taken = put.take(incoming.here())?;
+        incoming.advance(taken);
+        if put.chunk.is_full() {
+            put.store().await?;
+        } else if !put.is_at_end && taken == 0 {
+            put.wait(incoming).await?;
         }
-        if cid < 0 {
-            return Err(Error::Malformed("a client id is negative"));
-        }
-        incoming.need(4).await?;
-        let bytes = incoming.buffer().get_i32_le();
-        let bytes =
-            usize::try_from(bytes).map_err(|_| Error::Malformed("a batch has a negative size"))?;
-        put.batch(incoming, cid, bytes).await?;
     }
     let (first, last) = put.finish().await?;
     put_header(answer, Status::Ok, 16);
@@ -73,60 +77,129 @@ pub(crate) async fn put<R: AsyncRead + Unpin>(
 }
 
 impl Put<'_> {
-    /// Reads the records of one batch.
-    async fn batch<R: AsyncRead + Unpin>(
-        &mut self,
-        incoming: &mut Incoming<R>,
-        cid: i32,
-        mut left: usize,
-    ) -> Result<(), Error> {
-        let fixed = if self.has_acq { PUTA_BYTES } else { PUT_BYTES };
-        let bytes_max = self.shared.config.payload_bytes_max;
-        while left > 0 {
-            incoming.need(4).await?;
-            let size = incoming.buffer().get_i32_le();
-            let payload = usize::try_from(size)
-                .ok()
-                .and_then(|size| size.checked_sub(fixed));
-            let payload = payload.ok_or(Error::Malformed("a record is shorter than its key"))?;
-            left = left
-                .checked_sub(4 + fixed + payload)
-                .ok_or(Error::Malformed("a record is longer than its batch"))?;
-            if payload > bytes_max {
-                let bytes = payload;
-                return Err(Error::Payload { bytes, bytes_max });
-            }
-            incoming.need(fixed).await?;
-            let key = incoming.buffer();
-            let (mid, moid, cap) = (key.get_i64_le(), key.get_i32_le(), key.get_i64_le());
-            let acq = self.has_acq.then(|| key.get_i64_le());
-            if cid == i32::MAX
-                || mid == i64::MAX
-                || moid == i32::MAX
-                || cap == i64::MAX
-                || acq == Some(i64::MAX)
-            {
-                // No box has it: boxes end below their upper corner.
-                incoming.pass(payload).await?;
-                self.shared.service.counters().records_unreachable.add(1);
+    /// Bytes of a record before its payload, with its size.
+    fn fixed(&self) -> usize {
+        4 + if self.has_acq { PUTA_BYTES } else { PUT_BYTES }
+    }
+
+    /// Takes what is here as a whole, heads of batches and records, until the chunk is full or the request at its end. How many
+    /// bytes that was.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        let mut rest = bytes;
+        while !self.is_at_end && !self.chunk.is_full() {
+            if self.left == 0 {
+                let Some(cid) = i32_of(rest) else { break };
+                if cid == END {
+                    self.is_at_end = true;
+                    rest = rest.get(4..).unwrap_or_default();
+                    break;
+                }
+                if cid < 0 {
+                    return Err(Error::Malformed("a client id is negative"));
+                }
+                let Some(size) = rest.get(4..).and_then(i32_of) else {
+                    break;
+                };
+                let size = usize::try_from(size);
+                self.left = size.map_err(|_| Error::Malformed("a batch has a negative size"))?;
+                self.cid = cid;
+                rest = rest.get(8..).unwrap_or_default();
                 continue;
             }
-            let row = Row {
-                cid,
-                mid,
-                moid,
-                cap: since_1970(cap)?,
-                acq: acq.map(since_1970).transpose()?,
+            let Some(payload) = self.payload_bytes(rest)? else {
+                break;
             };
-            let chunk = &mut self.chunk;
-            incoming
-                .pieces(payload, |piece| Ok(chunk.payload(piece)?))
-                .await?;
-            chunk.push(&row);
-            if chunk.is_full() {
-                self.store().await?;
+            let all = self.fixed() + payload;
+            let Some((record, later)) = rest.split_at_checked(all) else {
+                break;
+            };
+            let (head, payload) = record.split_at_checked(self.fixed()).unwrap_or_default();
+            if let Some(row) = self.row(head)? {
+                self.chunk.payload(payload)?;
+                self.chunk.push(&row);
+            }
+            self.left -= all;
+            rest = later;
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    /// Bytes of the payload of a record that begins here; `None` = its size is not here.
+    fn payload_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Error> {
+        let Some(size) = i32_of(bytes) else {
+            return Ok(None);
+        };
+        let payload = usize::try_from(size)
+            .ok()
+            .and_then(|size| (size + 4).checked_sub(self.fixed()));
+        let payload = payload.ok_or(Error::Malformed("a record is shorter than its key"))?;
+        if self.fixed() + payload > self.left {
+            return Err(Error::Malformed("a record is longer than its batch"));
+        }
+        let bytes_max = self.shared.config.payload_bytes_max;
+        if payload > bytes_max {
+            let bytes = payload;
+            return Err(Error::Payload { bytes, bytes_max });
+        }
+        Ok(Some(payload))
+    }
+
+    /// What a record says before its payload; `None` = no box has it: boxes end below their upper corner.
+    fn row(&self, mut head: &[u8]) -> Result<Option<Row>, Error> {
+        if head.len() < self.fixed() {
+            return Ok(None);
+        }
+        head.advance(4);
+        let (mid, moid, cap) = (head.get_i64_le(), head.get_i32_le(), head.get_i64_le());
+        let acq = self.has_acq.then(|| head.get_i64_le());
+        if self.cid == i32::MAX
+            || mid == i64::MAX
+            || moid == i32::MAX
+            || cap == i64::MAX
+            || acq == Some(i64::MAX)
+        {
+            self.shared.service.counters().records_unreachable.add(1);
+            return Ok(None);
+        }
+        Ok(Some(Row {
+            cid: self.cid,
+            mid,
+            moid,
+            cap: since_1970(cap)?,
+            acq: acq.map(since_1970).transpose()?,
+        }))
+    }
+
+    /// Waits for more of what comes next; of a record of many bytes it takes what comes as it comes.
+    async fn wait<R: AsyncRead + Unpin>(
+        &mut self,
+        incoming: &mut Incoming<R>,
+    ) -> Result<(), Error> {
+        let here = incoming.here().len();
+        if self.left == 0 {
+            return incoming.need(here + 1).await;
+        }
+        let Some(payload) = self.payload_bytes(incoming.here())? else {
+            return incoming.need(here + 1).await;
+        };
+        let fixed = self.fixed();
+        if payload <= WHOLE_BYTES_MAX {
+            return incoming.need(fixed + payload).await;
+        }
+        incoming.need(fixed).await?;
+        let row = self.row(incoming.here().get(..fixed).unwrap_or_default())?;
+        incoming.advance(fixed);
+        match row {
+            None => incoming.pass(payload).await?,
+            Some(row) => {
+                let chunk = &mut self.chunk;
+                incoming
+                    .pieces(payload, |piece| Ok(chunk.payload(piece)?))
+                    .await?;
+                chunk.push(&row);
             }
         }
+        self.left -= fixed + payload;
         Ok(())
     }
 
@@ -173,6 +246,11 @@ impl Put<'_> {
         };
         Ok((first - EPOCH_NS, last - EPOCH_NS))
     }
+}
+
+/// The integer that begins here.
+fn i32_of(bytes: &[u8]) -> Option<i32> {
+    bytes.first_chunk().copied().map(i32::from_le_bytes)
 }
 
 /// A time of the wire in nanoseconds since 1970.

@@ -6,26 +6,23 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, TimestampNanosecondType};
-use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use arrow_schema::DataType;
 use nilometer_engine::{
     Error as EngineError, FieldMatch, FieldPredicate, Narrowing, Scan, ScanRequest, SeriesId,
     Snapshot, TableSchema, TagMatch, TagPredicate,
 };
 use nilometer_service::{Error as ServiceError, Executor};
 
+use crate::encoder::{Encoded, Encoder};
 use crate::table::Shape;
-use crate::wire::{EPOCH_NS, KEY_BYTES, Key, KeyBox};
+use crate::wire::{EPOCH_NS, KEY_BYTES, KeyBox};
 
 /// Rows of the first slice, while nothing is known of the length of payloads.
 const FIRST_ROWS: u64 = 1024;
 /// Bytes of a slice, about.
 const SLICE_BYTES: u64 = 4 << 20;
-/// Bytes of large payloads that are read at one time, about: as much as a block has of them, which is read as a whole. They are known
-/// beforehand, so that not even the first slice of a table, or one behind many small records, has more.
-const LARGE_BYTES: u64 = 64 << 20;
+/// Bytes of large payloads that are read at one time, about. They are known beforehand, so that not even the first slice of a table,
+/// or one behind many small records, has more.
+const LARGE_BYTES: u64 = 4 * SLICE_BYTES;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: RangeInclusive<u64> = 16..=65_536;
 
@@ -64,6 +61,8 @@ pub(crate) struct Reader {
     left: Option<Vec<Slice>>,
     /// Rows of a slice; `None` = nothing is known of payloads yet.
     rows: Option<u64>,
+    /// Buffers of parts that were sent.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Reader {
@@ -110,7 +109,7 @@ impl Reader {
         Self {
             snapshot,
             table,
-            encoder: Encoder { ids, acq },
+            encoder: Encoder::new(ids, acq),
             tags,
             narrowing,
             projection: vec![cid, mid, moid, shape.time, shape.acq, shape.payload],
@@ -118,7 +117,15 @@ impl Reader {
             series: Vec::new(),
             left: None,
             rows: None,
+            spare: Vec::new(),
         }
+    }
+
+    /// Takes the buffers of parts that were sent, to be filled again: to map and to clear as much memory anew takes as long as to
+    /// fill it. What had to be very large is let go.
+    pub(crate) fn take_back(&mut self, parts: Vec<Vec<u8>>) {
+        let usual = |part: &Vec<u8>| part.capacity() as u64 <= 4 * SLICE_BYTES;
+        self.spare = parts.into_iter().filter(usual).collect();
     }
 
     /// Reads the next slices, several at once once it is known how large they are. Blocks.
@@ -135,12 +142,18 @@ impl Reader {
             scans.push(scan);
             large += bytes;
         }
-        let outcomes: Vec<Mutex<Option<Result<Encoded, EngineError>>>> =
-            scans.iter().map(|_| Mutex::new(None)).collect();
+        let mut spare = std::mem::take(&mut self.spare).into_iter();
+        let outcomes: Vec<Mutex<Outcome>> = scans
+            .iter()
+            .map(|_| Mutex::new(Outcome::Wanted(spare.next().unwrap_or_default())))
+            .collect();
         let read = |at: usize| {
             if let (Some(scan), Some(outcome)) = (scans.get(at), outcomes.get(at)) {
-                let encoded = self.encoder.encode(scan);
-                *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(encoded);
+                let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Outcome::Wanted(buffer) = &mut *outcome {
+                    let buffer = std::mem::take(buffer);
+                    *outcome = Outcome::There(self.encoder.encode(scan, buffer));
+                }
             }
         };
         if scans.len() == 1 {
@@ -156,7 +169,10 @@ impl Reader {
         let (mut rows, mut payloads) = (0, 0);
         for outcome in outcomes {
             let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let encoded = outcome.ok_or(ServiceError::Panicked { what: "GET" })??;
+            let Outcome::There(encoded) = outcome else {
+                return Err(ServiceError::Panicked { what: "GET" });
+            };
+            let encoded = encoded?;
             step.records += encoded.records;
             rows += encoded.rows;
             payloads += encoded.payload_bytes;
@@ -199,7 +215,7 @@ impl Reader {
                 continue;
             }
             let large = scan.large_bytes_estimate();
-            if slice.is_cut || (estimate <= 2 * rows && large <= LARGE_BYTES) {
+            if slice.is_cut || (estimate <= 2 * rows && large <= 2 * SLICE_BYTES) {
                 return Ok(Some((scan, large)));
             }
             let parts = if series.len() > 1 {
@@ -212,7 +228,7 @@ impl Reader {
                 vec![half(middle..end), half(start..middle)]
             } else {
                 let weights = self.snapshot.weights(&self.table, series, &slice.time)?;
-                cut(&slice, weights.cuts_within(rows, LARGE_BYTES))
+                cut(&slice, weights.cuts_within(rows, SLICE_BYTES))
             };
             if let Some(left) = &mut self.left {
                 left.extend(parts);
@@ -220,6 +236,14 @@ impl Reader {
         }
         Ok(None)
     }
+}
+
+/// What became of a slice.
+#[derive(Debug)]
+enum Outcome {
+    /// With the buffer for it.
+    Wanted(Vec<u8>),
+    There(Result<Encoded, EngineError>),
 }
 
 /// Slices that are read at once.
@@ -255,160 +279,4 @@ fn tag_predicate(column: usize, range: &RangeInclusive<i64>) -> TagPredicate {
 /// A time of the wire in nanoseconds since 1970; beyond what the store has, the last one, which no row has.
 fn since_1970(ns: i64) -> i64 {
     ns.saturating_add(EPOCH_NS)
-}
-
-/// What a slice gave.
-#[derive(Debug, Default)]
-struct Encoded {
-    bytes: Vec<u8>,
-    records: u64,
-    /// Those that were looked at.
-    rows: u64,
-    payload_bytes: u64,
-}
-
-/// Turns rows into records, if they are in the box.
-#[derive(Debug)]
-struct Encoder {
-    ids: [RangeInclusive<i64>; 3],
-    /// Nanoseconds since 1970.
-    acq: RangeInclusive<i64>,
-}
-
-impl Encoder {
-    fn encode(&self, scan: &Scan) -> Result<Encoded, EngineError> {
-        let mut encoded = Encoded::default();
-        for morsel in 0..scan.morsels() {
-            for batch in scan.read(morsel) {
-                self.add(&batch?, &mut encoded);
-            }
-        }
-        Ok(encoded)
-    }
-
-    fn add(&self, batch: &RecordBatch, to: &mut Encoded) {
-        let [cid, mid, moid, time, acq, payload] = batch.columns() else {
-            return;
-        };
-        let (Some(times), Some(acqs), Some(payloads)) = (
-            instants(time),
-            instants(acq),
-            payload.as_binary_opt::<i32>(),
-        ) else {
-            return;
-        };
-        let ids = [cid, mid, moid].map(Integers::of);
-        let rows = batch.num_rows();
-        let bytes = payload_bytes(payloads);
-        to.rows += rows as u64;
-        to.payload_bytes += bytes as u64;
-        to.bytes.reserve(bytes + rows * (4 + KEY_BYTES));
-        for row in 0..rows {
-            let Some(key) = self.key(&ids, (times, acqs), (row, acq)) else {
-                continue;
-            };
-            if payloads.is_null(row) {
-                continue;
-            }
-            let payload = payloads.value(row);
-            let size = i32::try_from(KEY_BYTES + payload.len()).unwrap_or(i32::MAX);
-            to.bytes.extend_from_slice(&size.to_le_bytes());
-            key.put(&mut to.bytes);
-            to.bytes.extend_from_slice(payload);
-            to.records += 1;
-        }
-    }
-
-    /// The key of a row; `None` = it is not in the box, or is one that no client of the protocol could have written.
-    fn key(
-        &self,
-        ids: &[Integers<'_>; 3],
-        (times, acqs): (&[i64], &[i64]),
-        (row, acq_column): (usize, &ArrayRef),
-    ) -> Option<Key> {
-        let acq = *acqs.get(row)?;
-        if !self.acq.contains(&acq) || acq_column.is_null(row) {
-            return None;
-        }
-        let [cid, mid, moid] = ids;
-        let (cid, mid, moid) = (cid.get(row)?, mid.get(row)?, moid.get(row)?);
-        let [cids, mids, moids] = &self.ids;
-        if !(cids.contains(&cid) && mids.contains(&mid) && moids.contains(&moid)) {
-            return None;
-        }
-        Some(Key {
-            cid: i32::try_from(cid).ok()?,
-            mid,
-            moid: i32::try_from(moid).ok()?,
-            cap: times.get(row)?.checked_sub(EPOCH_NS)?,
-            acq: acq.checked_sub(EPOCH_NS)?,
-        })
-    }
-}
-
-fn payload_bytes(payloads: &BinaryArray) -> usize {
-    let offsets = payloads.value_offsets();
-    let bytes = match (offsets.first(), offsets.last()) {
-        (Some(first), Some(last)) => last - first,
-        _ => 0,
-    };
-    usize::try_from(bytes).unwrap_or_default()
-}
-
-/// Nanoseconds, as times or as integers.
-fn instants(array: &ArrayRef) -> Option<&[i64]> {
-    if let Some(integers) = array.as_primitive_opt::<Int64Type>() {
-        return Some(integers.values());
-    }
-    let times = array.as_primitive_opt::<TimestampNanosecondType>()?;
-    Some(times.values())
-}
-
-/// Integers of a tag or a field.
-enum Integers<'a> {
-    Tag {
-        array: &'a ArrayRef,
-        codes: &'a [i32],
-        /// Of each text; `None` = it is no integer.
-        values: Vec<Option<i64>>,
-    },
-    Field(&'a Int64Array),
-    None,
-}
-
-impl<'a> Integers<'a> {
-    fn of(array: &'a ArrayRef) -> Self {
-        if matches!(array.data_type(), DataType::Dictionary(..))
-            && let Some(dictionary) = array.as_dictionary_opt::<Int32Type>()
-            && let Some(texts) = dictionary.values().as_string_opt::<i32>()
-        {
-            let values = texts.iter().map(|text| text?.parse().ok());
-            return Self::Tag {
-                array,
-                codes: dictionary.keys().values(),
-                values: values.collect(),
-            };
-        }
-        array
-            .as_primitive_opt::<Int64Type>()
-            .map_or(Self::None, Self::Field)
-    }
-
-    fn get(&self, row: usize) -> Option<i64> {
-        match self {
-            Self::Tag {
-                array,
-                codes,
-                values,
-            } => {
-                if array.is_null(row) {
-                    return None;
-                }
-                let code = usize::try_from(*codes.get(row)?).ok()?;
-                *values.get(code)?
-            }
-            Self::Field(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::None => None,
-        }
-    }
 }

@@ -11,10 +11,11 @@ use nilometer_codec::PhysicalType;
 
 use crate::error::Error;
 use crate::mask::{Deletes, Mask};
+use crate::read::slices::RowWeights;
 use crate::sabotage::Sabotage;
 use crate::scan::merge;
 use crate::scan::output::Output;
-use crate::scan::source::{GroupReader, Piece, Rows};
+use crate::scan::source::{GroupReader, Piece, Rows, Wanted};
 use crate::schema::{ColumnId, ColumnKind, TableSchema};
 use crate::segment::{
     BlockEntry, BlockInput, Broken, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput,
@@ -25,6 +26,9 @@ use crate::tombstone::Tombstone;
 /// A block with fewer rows is worth joining with others: flushes of half a million rows of a thousand
 /// series make blocks of little more than 512 rows each, and those would stay half full for ever.
 const COPY_ROWS_MIN: u32 = 768;
+
+/// Large values that are merged at one time, about: rows that have more are merged by stretches of time.
+const MERGED_LARGE_BYTES: u64 = GROUP_BYTES_MAX as u64;
 
 /// What to rewrite.
 pub(crate) struct Rewrite<'a> {
@@ -168,15 +172,51 @@ fn add_series(
             builder.copy(series, copied)?;
             continue;
         }
-        let mut pieces = Vec::new();
+        for time in stretches(cluster, chains, time) {
+            let mut pieces = Vec::new();
+            for element in cluster.iter().filter(|it| it.entry.overlaps(&time)) {
+                if let Some(chain) = chains.get_mut(element.chain) {
+                    pieces.extend(chain.piece(series, element, &time)?);
+                }
+            }
+            builder.merge(series, pieces)?;
+        }
         for element in cluster {
             if let Some(chain) = chains.get_mut(element.chain) {
-                pieces.extend(chain.piece(series, element, time)?);
+                chain.let_go(series, element);
             }
         }
-        builder.merge(series, pieces)?;
     }
     Ok(())
+}
+
+/// The times of a cluster, in as many stretches as its large values ask for. Rows of one time are in one of them.
+fn stretches(
+    cluster: &[Element],
+    chains: &[Chain<'_>],
+    time: &RangeInclusive<i64>,
+) -> Vec<RangeInclusive<i64>> {
+    let (mut weights, mut all) = (RowWeights::default(), 0);
+    for element in cluster {
+        let bytes = chains.get(element.chain);
+        let bytes = bytes.map_or(0, |chain| chain.large_bytes(element));
+        weights.add_block((&element.entry, bytes), time);
+        all += bytes;
+    }
+    if all <= MERGED_LARGE_BYTES {
+        return vec![time.clone()];
+    }
+    let (mut first, last) = (*time.start(), *time.end());
+    let mut stretches = Vec::new();
+    for end in weights.cuts_within(u64::MAX, MERGED_LARGE_BYTES) {
+        if end >= last {
+            break;
+        }
+        stretches.push(first..=end);
+        first = end + 1;
+    }
+    stretches.push(first..=last);
+    stretches
 }
 
 /// The groups of one segment in series order, opened as the series come to them.
@@ -304,6 +344,26 @@ impl Chain<'_> {
         }
     }
 
+    /// Bytes of the large values of a block, in all columns.
+    fn large_bytes(&self, element: &Element) -> u64 {
+        let Some(group) = self.open.get(element.group) else {
+            return 0;
+        };
+        let large = &group.reader.directory().large;
+        let own = large.iter().filter(|it| it.block as usize == element.block);
+        own.map(|it| u64::from(it.bytes)).sum()
+    }
+
+    /// A block whose rows are merged is not held any longer, unless it has another series. A series has as many groups open as
+    /// it has rows in: each of them held the last block that it had decoded, of 64 MiB, until the series was done with.
+    fn let_go(&mut self, series: u32, element: &Element) {
+        if element.entry.last_series == series
+            && let Some(group) = self.open.get_mut(element.group)
+        {
+            group.reader.let_go();
+        }
+    }
+
     fn piece(
         &mut self,
         series: u32,
@@ -313,6 +373,10 @@ impl Chain<'_> {
         let Some(group) = self.open.get_mut(element.group) else {
             return Ok(None);
         };
+        group.reader.want(Wanted {
+            series: series..=series,
+            time: time.clone(),
+        });
         let decoded = group.reader.decode(element.block)?;
         let Some(rows) = decoded.rows_of(series, time) else {
             return Ok(None);
@@ -341,8 +405,7 @@ impl OpenGroup {
                 return Ok(Some(entry.first_series));
             }
             if entry.last_series >= from {
-                let decoded = self.reader.decode(block)?;
-                let ids = decoded.series.as_deref().unwrap_or_default();
+                let ids = self.reader.series_of(block)?;
                 let at = ids.partition_point(|&id| id < from);
                 if let Some(&series) = ids.get(at) {
                     return Ok(Some(series));

@@ -92,7 +92,7 @@ pub(super) fn open(
     blocks.sort_unstable();
     let reader = GroupReader::open_given(segment, directory, blocks, &plan.fields, given)?;
     plan.counters.add(read);
-    Ok(GroupCursor::of(reader, picked))
+    Ok(GroupCursor::of(reader.wanting(series, &plan.time), picked))
 }
 
 /// Pages of a block.

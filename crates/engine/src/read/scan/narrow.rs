@@ -119,7 +119,10 @@ impl Survey {
             bounds.iter().any(|bounds| bounds.needs(block))
         });
         let reader = GroupReader::open(segment, directory, blocks.collect(), &plan.fields)?;
-        Ok(GroupCursor::of(reader, BTreeMap::new()))
+        Ok(GroupCursor::of(
+            reader.wanting(series, &plan.time),
+            BTreeMap::new(),
+        ))
     }
 
     /// Leaves out rows of a piece of a series. `is_plain` = its source has at most one row of a key, or all are kept.

@@ -284,7 +284,9 @@ pub(super) fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive
     sources
         .iter()
         .map(|source| match source {
-            Source::Run { visible, .. } => *visible as u64,
+            // All rows of a run, of whatever series, counted for each: a read in slices of about so many rows cut a table whose rows
+            // were in memory down to single series, and each of those by its times.
+            Source::Run { run, visible, .. } => run.rows_of(*visible, series) as u64,
             Source::Group { directory, .. } => {
                 let blocks = &directory.blocks;
                 let is_in_time = |block: &&BlockEntry| {
@@ -312,8 +314,9 @@ pub(super) fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive
         .sum()
 }
 
-/// Bytes of large values that rows of these series in a range may have, to the block: what blocks keep outside of their pages, and
-/// texts in memory that are large on average.
+/// Bytes of large values that rows of these series in a range may have, about: what blocks keep outside of their pages, and
+/// texts in memory that are large on average. Those of a block, or of a run, are taken to be spread evenly over its times, since of
+/// large values only those are read that are asked for.
 pub(super) fn large_bytes(
     sources: &[Source],
     series: &[u32],
@@ -322,18 +325,37 @@ pub(super) fn large_bytes(
 ) -> u64 {
     let is_asked = |column: ColumnId| fields.iter().any(|(field, _)| *field == column);
     let of_source = |source: &Source| match source {
-        Source::Run { run, visible, .. } => run.large_bytes(*visible, is_asked),
+        Source::Run { run, visible, .. } => {
+            let bytes = run.large_bytes(run.rows_of(*visible, series), is_asked);
+            if bytes == 0 {
+                return 0;
+            }
+            let times = run.times();
+            share(bytes, (*times.start(), *times.end()), time)
+        }
         Source::Group { directory, .. } => {
             let large = directory.large.iter();
-            let read = large.filter(|it| {
-                let block = directory.blocks.get(it.block as usize);
-                is_asked(ColumnId(it.column))
-                    && block.is_some_and(|block| block.overlaps(time) && has_one(series, block))
+            let read = large.filter_map(|it| {
+                let block = directory.blocks.get(it.block as usize)?;
+                let is_read = is_asked(ColumnId(it.column)) && has_one(series, block);
+                let span = (block.min_time, block.max_time);
+                is_read.then(|| share(u64::from(it.bytes), span, time))
             });
-            read.map(|it| u64::from(it.bytes)).sum()
+            read.sum()
         }
     };
     sources.iter().map(of_source).sum()
+}
+
+/// What a range of time has of bytes that are spread evenly over a span of it.
+fn share(bytes: u64, (first, last): (i64, i64), time: &RangeInclusive<i64>) -> u64 {
+    let (start, end) = (first.max(*time.start()), last.min(*time.end()));
+    if start > end {
+        return 0;
+    }
+    let length = |first: i64, last: i64| i128::from(last) - i128::from(first) + 1;
+    let part = i128::from(bytes) * length(start, end) / length(first, last).max(1);
+    u64::try_from(part).unwrap_or(bytes)
 }
 
 /// Whether a block may have rows of one of these series.

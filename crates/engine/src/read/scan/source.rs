@@ -1,25 +1,25 @@
 //! Cursors: each hands out one source's rows of a series, for series asked for in ascending order.
 
+mod reader;
 mod spans;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, needs_header};
+use nilometer_codec::PhysicalType;
 
 use super::counters::GroupRead;
-use crate::batch::{Column, Validity, Values};
+use crate::batch::Column;
 use crate::cast::cast;
 use crate::error::Error;
 use crate::head::Run;
 use crate::mask::Mask;
 use crate::schema::ColumnId;
-use crate::segment::{
-    BlockEntry, CopiedBlock, CopiedPage, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE,
-};
-use spans::fetch;
-pub(super) use spans::{Span, stored};
+use crate::segment::{BlockEntry, GroupDirectory, Segment};
+pub(super) use reader::Given;
+pub(crate) use reader::{GroupReader, Wanted};
+pub(super) use spans::stored;
 
 /// Rows of one series from one source, ascending in time.
 #[derive(Debug)]
@@ -262,37 +262,6 @@ pub(super) struct GroupCursor {
     picked: BTreeMap<usize, Vec<u32>>,
 }
 
-/// Some blocks of a group, fetched in few reads, decoded one after another.
-#[derive(Debug)]
-pub(crate) struct GroupReader {
-    pub(super) segment: Arc<Segment>,
-    pub(super) directory: Arc<GroupDirectory>,
-    /// Blocks to read, ascending; a series' blocks are neighbours.
-    pub(super) blocks: Vec<usize>,
-    /// Column numbers and types: time first, then the scan's fields.
-    pub(super) columns: Vec<(u32, PhysicalType)>,
-    /// By column of `columns` (the last is the series page): stretches of the file.
-    pub(super) spans: Vec<Vec<Span>>,
-    pub(super) given: Given,
-    page: ColumnBuf,
-    decoded: Option<Decoded>,
-}
-
-/// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
-pub(super) type Given = BTreeMap<(usize, usize), Column>;
-
-/// A decoded block.
-#[derive(Debug)]
-pub(crate) struct Decoded {
-    block: usize,
-    /// Of a shared block: the series of each row.
-    pub(crate) series: Option<Vec<u32>>,
-    pub(crate) data: Arc<Data>,
-}
-
-/// Blocks of a group at most whose decoded pages are kept.
-const NARROW_BLOCKS_MAX: usize = 16;
-
 impl GroupCursor {
     pub(super) fn open(
         segment: &Arc<Segment>,
@@ -303,7 +272,7 @@ impl GroupCursor {
     ) -> Result<Option<Self>, Error> {
         let blocks = needed_blocks(directory, series, time).collect();
         let reader = GroupReader::open(segment, directory, blocks, fields)?;
-        Ok(Self::of(reader, BTreeMap::new()))
+        Ok(Self::of(reader.wanting(series, time), BTreeMap::new()))
     }
 
     /// Of a reader; of some of its blocks only these rows are wanted. `None` = it has no blocks.
@@ -359,284 +328,11 @@ impl GroupCursor {
                 // The next series may be in this block too.
                 break;
             }
+            // Nobody asks for it again, and the pieces hold what they need of it.
+            self.reader.let_go();
             self.at += 1;
         }
         Ok(())
-    }
-}
-
-impl GroupReader {
-    /// Fetches the time, the series and these fields of some blocks, which are positions in the directory, ascending.
-    pub(crate) fn open(
-        segment: &Arc<Segment>,
-        directory: &Arc<GroupDirectory>,
-        blocks: Vec<usize>,
-        fields: &[(ColumnId, PhysicalType)],
-    ) -> Result<Self, Error> {
-        Self::open_given(segment, directory, blocks, fields, Given::new())
-    }
-
-    /// The same, without fetching columns of blocks that are decoded already.
-    pub(super) fn open_given(
-        segment: &Arc<Segment>,
-        directory: &Arc<GroupDirectory>,
-        blocks: Vec<usize>,
-        fields: &[(ColumnId, PhysicalType)],
-        given: Given,
-    ) -> Result<Self, Error> {
-        let mut columns = vec![(TIME_PAGE, PhysicalType::I64)];
-        columns.extend(fields.iter().map(|(id, kind)| (id.0, *kind)));
-        columns.push((SERIES_PAGE, PhysicalType::I64));
-        Self::open_columns(segment, directory, blocks, columns, given)
-    }
-
-    /// Fetches only these fields of some blocks, for [`Self::field`].
-    pub(super) fn open_fields(
-        segment: &Arc<Segment>,
-        directory: &Arc<GroupDirectory>,
-        blocks: Vec<usize>,
-        fields: &[(ColumnId, PhysicalType)],
-    ) -> Result<Self, Error> {
-        let columns = fields.iter().map(|(id, kind)| (id.0, *kind)).collect();
-        Self::open_columns(segment, directory, blocks, columns, Given::new())
-    }
-
-    fn open_columns(
-        segment: &Arc<Segment>,
-        directory: &Arc<GroupDirectory>,
-        blocks: Vec<usize>,
-        columns: Vec<(u32, PhysicalType)>,
-        given: Given,
-    ) -> Result<Self, Error> {
-        let mut spans = Vec::new();
-        for (index, (column, _)) in columns.iter().enumerate() {
-            let mut unread = blocks.clone();
-            unread.retain(|&block| !given.contains_key(&(block, index)));
-            spans.push(fetch(segment, directory, *column, &unread)?);
-        }
-        Ok(Self {
-            segment: Arc::clone(segment),
-            directory: Arc::clone(directory),
-            blocks,
-            columns,
-            spans,
-            given,
-            page: ColumnBuf::default(),
-            decoded: None,
-        })
-    }
-
-    /// What it has fetched, for EXPLAIN.
-    pub(super) fn reads(&self) -> GroupRead {
-        let spans = self.spans.iter().flatten();
-        let mut read = GroupRead {
-            blocks: self.blocks.len() as u64,
-            bytes: spans.map(|span| span.bytes.len() as u64).sum(),
-            ..GroupRead::default()
-        };
-        for chunk in &self.directory.chunks {
-            let index = self.columns.iter().position(|it| it.0 == chunk.column);
-            for &block in &self.blocks {
-                let has_page = chunk.lengths.get(block).is_some_and(|&length| length > 0);
-                match index {
-                    _ if !has_page => {}
-                    None => read.pages_skipped += 1,
-                    Some(index) if self.given.contains_key(&(block, index)) => {}
-                    Some(_) => read.pages += 1,
-                }
-            }
-        }
-        read
-    }
-
-    /// Pages that it has fetched, and the block that it has decoded.
-    fn held_bytes(&self) -> usize {
-        let spans = self.spans.iter().flatten();
-        let pages: usize = spans.map(|span| span.bytes.len()).sum();
-        let given: usize = self.given.values().map(|it| it.values.bytes()).sum();
-        let decoded = self.decoded.as_ref().map_or(0, |decoded| {
-            let ids = decoded
-                .series
-                .as_ref()
-                .map_or(0, |ids| ids.len() * size_of::<u32>());
-            let DataSource::Block { times, columns } = &decoded.data.source else {
-                return ids;
-            };
-            let columns = columns.iter().flatten().map(|column| column.values.bytes());
-            ids + size_of_val(times.as_slice()) + columns.sum::<usize>()
-        });
-        pages + given + decoded
-    }
-
-    /// The blocks that it has fetched.
-    pub(super) fn blocks(&self) -> &[usize] {
-        &self.blocks
-    }
-
-    /// Whether it reads so few blocks that who asks again may find them decoded. One that reads many would push everything
-    /// else out of the cache.
-    pub(super) fn is_narrow(&self) -> bool {
-        self.blocks.len() <= NARROW_BLOCKS_MAX
-    }
-
-    /// Rows of a block.
-    pub(super) fn rows(&self, block: usize) -> usize {
-        let block = self.directory.blocks.get(block);
-        block.map_or(0, |block| block.rows as usize)
-    }
-
-    /// One of the fields of a reader of fields only.
-    pub(super) fn field(&mut self, index: usize, block: usize) -> Result<Option<Column>, Error> {
-        self.decode_column(index, block, self.rows(block))
-    }
-
-    pub(crate) fn directory(&self) -> &GroupDirectory {
-        &self.directory
-    }
-
-    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for,
-    /// cannot be read alone, or leaves values to the group.
-    pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
-        let Some(&entry) = self.directory.blocks.get(at) else {
-            return Ok(None);
-        };
-        let mut pages = Vec::new();
-        for (index, &(column, kind)) in self.columns.iter().enumerate() {
-            let Some(chunk) = self.directory.chunk(column) else {
-                continue;
-            };
-            if !self.directory.large_of(column, at).is_empty() {
-                return Ok(None);
-            }
-            let Some((offset, length)) = chunk.page(at) else {
-                continue;
-            };
-            if chunk.kind != kind {
-                return Ok(None);
-            }
-            let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-            let page = self.segment.check_page(bytes, offset)?;
-            if needs_header(page) {
-                // Alone in another group it could not be read.
-                return Ok(None);
-            }
-            pages.push(CopiedPage {
-                column,
-                kind,
-                bytes: page.to_vec(),
-            });
-        }
-        Ok(Some(CopiedBlock { entry, pages }))
-    }
-
-    /// A block, which must be one of those fetched; the last one is kept.
-    pub(crate) fn decode(&mut self, at: usize) -> Result<&Decoded, Error> {
-        if self
-            .decoded
-            .as_ref()
-            .is_none_or(|decoded| decoded.block != at)
-        {
-            self.decoded = Some(self.decode_block(at)?);
-        }
-        self.decoded
-            .as_ref()
-            .ok_or_else(|| Error::corrupt(self.segment.path(), 0, "no such block"))
-    }
-
-    fn decode_block(&mut self, at: usize) -> Result<Decoded, Error> {
-        let block = self.directory.blocks.get(at);
-        let rows = block.map_or(0, |block| block.rows as usize);
-        let is_shared = block.is_some_and(|block| block.first_series != block.last_series);
-        let mut columns = Vec::new();
-        for index in 0..self.columns.len() {
-            columns.push(self.decode_column(index, at, rows)?);
-        }
-        let series = columns.pop().flatten().map(|column| match column.values {
-            Values::I64(ids) => ids
-                .iter()
-                .map(|&id| u32::try_from(id).unwrap_or(0))
-                .collect(),
-            _ => Vec::new(),
-        });
-        if is_shared && series.is_none() {
-            return Err(Error::corrupt(
-                self.segment.path(),
-                0,
-                "a block of several series does not say which row is whose",
-            ));
-        }
-        let Some(Values::I64(times)) = columns.remove(0).map(|column| column.values) else {
-            return Err(Error::corrupt(
-                self.segment.path(),
-                0,
-                "a block has no times",
-            ));
-        };
-        Ok(Decoded {
-            block: at,
-            series,
-            data: Arc::new(Data {
-                source: DataSource::Block { times, columns },
-            }),
-        })
-    }
-
-    fn decode_column(
-        &mut self,
-        index: usize,
-        block: usize,
-        rows: usize,
-    ) -> Result<Option<Column>, Error> {
-        if let Some(given) = self.given.remove(&(block, index)) {
-            return Ok(Some(given));
-        }
-        let Some(&(column, kind)) = self.columns.get(index) else {
-            return Ok(None);
-        };
-        let chunk = self.directory.chunk(column);
-        // A page of another type than the schema's is older or newer than a change of its field's type.
-        let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?)))
-        else {
-            return Ok(None);
-        };
-        let stored_kind = chunk.kind;
-        let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
-        let kept = if of_rows && self.is_narrow() && self.segment.keeps_pages(chunk) {
-            let page = &mut self.page;
-            Some(
-                self.segment
-                    .kept_page(chunk, bytes, offset, (rows, rows), page)?,
-            )
-        } else {
-            self.segment
-                .decode_page(chunk, bytes, offset, &mut self.page)?;
-            None
-        };
-        let page = kept.as_deref().unwrap_or(&self.page);
-        if page.rows() != rows || page.physical_type() != stored_kind {
-            return Err(Error::corrupt(
-                self.segment.path(),
-                offset,
-                "a page has another type or row count than its directory says",
-            ));
-        }
-        let mut values = Values::from_page(page);
-        let large = self.directory.large_of(column, block);
-        if !large.is_empty() {
-            self.segment
-                .put_large(&self.directory, large, &mut values)?;
-        }
-        let decoded = Column {
-            id: ColumnId(column),
-            values,
-            validity: Validity::from_bitmap(page.validity(), rows),
-        };
-        Ok(Some(if of_rows && stored_kind != kind {
-            cast(&decoded, kind)
-        } else {
-            decoded
-        }))
     }
 }
 
@@ -656,25 +352,4 @@ fn needed(block: &BlockEntry, series: &[u32], time: &RangeInclusive<i64>) -> boo
     }
     let at = series.partition_point(|&id| id < block.first_series);
     series.get(at).is_some_and(|&id| id <= block.last_series)
-}
-
-impl Decoded {
-    /// Rows of `series` in the time range; rows of a block are ordered by (series, time).
-    pub(crate) fn rows_of(
-        &self,
-        series: u32,
-        time: &RangeInclusive<i64>,
-    ) -> Option<std::ops::Range<usize>> {
-        let times = self.data.times();
-        let all = match &self.series {
-            None => 0..times.len(),
-            Some(ids) => {
-                ids.partition_point(|&id| id < series)..ids.partition_point(|&id| id <= series)
-            }
-        };
-        let own = times.get(all.clone())?;
-        let start = all.start + own.partition_point(|at| at < time.start());
-        let end = all.start + own.partition_point(|at| at <= time.end());
-        (start < end).then_some(start..end)
-    }
 }

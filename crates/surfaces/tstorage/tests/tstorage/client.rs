@@ -186,6 +186,13 @@ impl Client {
         }
     }
 
+    /// So many bytes of what the server sends.
+    pub(crate) fn exactly(&mut self, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        self.socket.read_exact(&mut read).unwrap();
+        read
+    }
+
     /// Everything that the server still sends; an error = it closed without it.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

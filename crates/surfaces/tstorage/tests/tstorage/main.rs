@@ -16,4 +16,5 @@ mod damage;
 mod large;
 mod protocol;
 mod server;
+mod streams;
 mod tables;

@@ -205,12 +205,26 @@ impl<'a> Strings<'a> {
     /// The values of a tag that is integers of a type, in their one form.
     pub(super) fn integer_tag(array: &'a dyn Array, of: LogicalType) -> Result<Self, Refusal> {
         let values = Self::any_tag(array)?;
-        for row in 0..array.len() {
-            let text = values.get(row).unwrap_or_default();
+        let refused = |values: &Self, at: usize| {
+            let text = values.get(at).unwrap_or_default();
             let text = std::str::from_utf8(text).unwrap_or_default();
-            if !text.is_empty()
-                && let Err(reason) = canonical_integer(of, text)
-            {
+            if text.is_empty() {
+                return None;
+            }
+            canonical_integer(of, text).err()
+        };
+        // Of a dictionary each text once, where rows are many and texts few. One that no row has may be anything.
+        let are_all_fine = match &values {
+            Self::Dictionary { array, values, .. } => {
+                let distinct = array.as_any_dictionary_opt();
+                let distinct = distinct.map_or(0, |it| it.values().len());
+                (0..distinct).all(|at| refused(values, at).is_none())
+            }
+            _ => false,
+        };
+        let rows = if are_all_fine { 0 } else { array.len() };
+        for row in 0..rows {
+            if let Some(reason) = refused(&values, row) {
                 let kind = crate::error::ConstraintKind::OutOfRange;
                 return Err(Refusal::violation(row, Violation { kind, reason }));
             }
@@ -235,6 +249,28 @@ impl<'a> Strings<'a> {
         Err(Refusal::Type {
             taken: "a tag is taken as Utf8, LargeUtf8, Utf8View, a Dictionary of one of them, or an integer type",
         })
+    }
+
+    /// Which of so many texts each row has, if all of them have one.
+    pub(super) fn codes(&self) -> Option<(&[usize], usize)> {
+        let Self::Dictionary { array, keys, .. } = self else {
+            return None;
+        };
+        let distinct = array.as_any_dictionary_opt()?.values().len();
+        (array.null_count() == 0).then_some((keys.as_slice(), distinct))
+    }
+
+    /// Where the values of all rows stand together: their ends and their bytes. `None` = not in one piece, or a row has none.
+    fn together(&self) -> Option<(&[i32], &[u8])> {
+        match self {
+            Self::Utf8(array) if array.null_count() == 0 => {
+                Some((array.value_offsets(), array.value_data()))
+            }
+            Self::Binary(array) if array.null_count() == 0 => {
+                Some((array.value_offsets(), array.value_data()))
+            }
+            _ => None,
+        }
     }
 
     /// The bytes of a row, `None` = null.
@@ -513,6 +549,16 @@ fn push_strings(
     let from = from.ok_or(Refusal::Type { taken })?;
     // The format has no room for more.
     let value_bytes_max = value_bytes_max.min(LARGE_BYTES_MAX as u64);
+    if let Some((offsets, bytes)) = from.together()
+        && offsets.len() == rows + 1
+        && bytes.len() <= COLUMN_TEXT_BYTES_MAX
+        && offsets
+            .array_windows()
+            .all(|[start, end]| i64::from(end - start).cast_unsigned() <= value_bytes_max)
+        && to.extend_from_arrow(offsets, bytes)
+    {
+        return Ok(());
+    }
     for row in 0..rows {
         let value = from.get(row).unwrap_or_default();
         let bytes = value.len();

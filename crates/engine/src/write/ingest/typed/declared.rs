@@ -98,6 +98,16 @@ pub(super) fn field(array: &dyn Array, id: ColumnId, of: LogicalType) -> Result<
         | LogicalType::Timestamp
         | LogicalType::TimestampTz
         | LogicalType::Time => {
+            if matches!(of, LogicalType::Timestamp | LogicalType::TimestampTz)
+                && let Some(times) = array.as_primitive_opt::<TimestampNanosecondType>()
+                && times.null_count() == 0
+            {
+                // They are what is stored.
+                let mut column = Column::new(id, PhysicalType::I64);
+                column.validity.extend(true, times.len());
+                column.values = Values::I64(times.values().to_vec());
+                return Ok(column);
+            }
             let times = nanoseconds(array, of == LogicalType::Time).ok_or_else(|| taken(of))?;
             each(array.len(), id, of, |row| {
                 let Some(ns) = times(row) else {

@@ -65,9 +65,14 @@ impl Session {
         let mut found = Vec::with_capacity(rows);
         let mut key = Vec::new();
         let mut before: Option<(Vec<u8>, Found)> = None;
+        let mut combined = Combined::of(tags, rows);
         for start in (0..rows).step_by(ROWS_OF_ONE_LOCK) {
             let memo = engine.sequencer().memo().read();
             for row in start..rows.min(start + ROWS_OF_ONE_LOCK) {
+                if let Some(one) = combined.as_ref().and_then(|it| it.found(row)) {
+                    found.push(one);
+                    continue;
+                }
                 put_key(table.id, tags, row, &mut key);
                 if key.len() > KEY_BYTES_MAX {
                     return Err(Error::TypedRow {
@@ -88,6 +93,9 @@ impl Session {
                 }
                 let one = self.find_one(table, tags, row, &key, &memo);
                 found.push(one);
+                if let Some(combined) = &mut combined {
+                    combined.note(row, one);
+                }
                 let mut last = before.take().map_or_else(Vec::new, |(last, _)| last);
                 std::mem::swap(&mut last, &mut key);
                 before = Some((last, one));
@@ -125,6 +133,47 @@ impl Session {
         let at = self.pending.add(text, table.id, 0, &values);
         self.pending.mark_used(at);
         Found::Pending(at)
+    }
+}
+
+/// Series by the texts that their rows have in tags that are dictionaries, where these go together in not many more ways than there
+/// are rows: a row is looked up once for each of them, and not for itself.
+struct Combined {
+    /// Of each row.
+    ways: Vec<usize>,
+    found: Vec<Option<Found>>,
+}
+
+impl Combined {
+    /// `None` = it is not worth it.
+    fn of(tags: &[(&str, ColumnId, Strings<'_>)], rows: usize) -> Option<Self> {
+        let mut ways = vec![0; rows];
+        let mut all = 1_usize;
+        for (_, _, values) in tags {
+            let (codes, distinct) = values.codes()?;
+            all = all.checked_mul(distinct.max(1))?;
+            if all > 4 * rows {
+                return None;
+            }
+            for (way, code) in ways.iter_mut().zip(codes) {
+                *way = *way * distinct + code;
+            }
+        }
+        Some(Self {
+            ways,
+            found: vec![None; all],
+        })
+    }
+
+    fn found(&self, row: usize) -> Option<Found> {
+        *self.found.get(*self.ways.get(row)?)?
+    }
+
+    fn note(&mut self, row: usize, one: Found) {
+        let place = self.ways.get(row).and_then(|way| self.found.get_mut(*way));
+        if let Some(place) = place {
+            *place = Some(one);
+        }
     }
 }
 
