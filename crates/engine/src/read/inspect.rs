@@ -5,18 +5,18 @@
 
 use std::path::Path;
 
-use nilometer_codec::{Encoding, PhysicalType, page_header};
+use nilometer_codec::{Encoding, PhysicalType};
 
 use crate::catalogue::Catalogue;
 use crate::definitions_file::read_definitions;
 use crate::disk::Disk;
-use crate::error::{Error, Malformed};
+use crate::error::Error;
 use crate::layout::{segment_dir, segment_name};
 use crate::log::Log;
 use crate::manifest::{FileKind, Manifest};
 use crate::schema::{Lsn, TableId};
 pub use crate::segment::Tier;
-use crate::segment::{ColumnChunk, Home, SERIES_PAGE, Segment, TIME_PAGE};
+use crate::segment::{ColumnChunk, GroupDirectory, Home, SERIES_PAGE, Segment, TIME_PAGE};
 
 /// A running store may remove a file between our reading its manifest and the file; then the manifest is read again.
 const ATTEMPTS: usize = 5;
@@ -276,7 +276,7 @@ fn look_into(
         };
         table.rows += group.rows;
         for chunk in &directory.chunks {
-            look_at_pages(segment, chunk, table)?;
+            look_at_pages(segment, &directory, chunk, table)?;
         }
     }
     Ok(seen)
@@ -313,6 +313,7 @@ fn unread(segment: &Segment) -> InspectedSegment {
 
 fn look_at_pages(
     segment: &Segment,
+    directory: &GroupDirectory,
     chunk: &ColumnChunk,
     table: &mut InspectedTable,
 ) -> Result<(), Error> {
@@ -337,25 +338,17 @@ fn look_at_pages(
     let Some(column) = table.columns.get_mut(known) else {
         return Ok(());
     };
-    for block in 0..chunk.lengths.len() {
+    for (block, entry) in directory.blocks.iter().enumerate() {
         let Some((offset, length)) = chunk.page(block) else {
             continue;
         };
         let bytes = segment.read_span(offset, u64::from(length))?;
-        let page = segment.check_page(&bytes, offset)?;
-        let header = page_header(page).map_err(Malformed::from);
-        let header = header.map_err(|what| what.at(segment.path(), offset))?;
-        let nulls = if header.has_nulls {
-            let bitmap = page.get(4..4 + header.rows.div_ceil(8)).unwrap_or_default();
-            let present: u32 = bitmap.iter().map(|byte| byte.count_ones()).sum();
-            header.rows.saturating_sub(present as usize)
-        } else {
-            0
-        };
+        let page = segment.check_page(chunk, entry.rows as usize, &bytes, offset)?;
+        let header = page.header();
         let used = EncodingUse {
             encoding: header.encoding,
             pages: 1,
-            values: (header.rows - nulls) as u64,
+            values: (header.rows - page.nulls()) as u64,
             bytes: u64::from(length),
         };
         let mut known = column.encodings.iter_mut();

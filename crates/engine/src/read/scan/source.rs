@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, needs_header};
+use nilometer_codec::{ColumnBuf, PhysicalType};
 
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
@@ -515,15 +515,18 @@ impl GroupReader {
                 return Ok(None);
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-            let page = self.segment.check_page(bytes, offset)?;
-            if needs_header(page) {
+            let rows = entry.rows as usize;
+            let page = self.segment.check_page(chunk, rows, bytes, offset)?;
+            if page.needs_header() {
                 // Alone in another group it could not be read.
                 return Ok(None);
             }
+            let mut bytes = Vec::with_capacity(length as usize);
+            page.put(&mut bytes);
             pages.push(CopiedPage {
                 column,
                 kind,
-                bytes: page.to_vec(),
+                bytes,
             });
         }
         Ok(Some(CopiedBlock { entry, pages }))
@@ -581,6 +584,17 @@ impl GroupReader {
         })
     }
 
+    /// The times of a block that has no page of them.
+    fn even_times(&mut self, column: u32, block: usize) -> Option<Column> {
+        let entry = self.directory.blocks.get(block);
+        let entry = entry.filter(|_| column == TIME_PAGE)?;
+        entry.fill_even(&mut self.page).then(|| Column {
+            id: ColumnId(column),
+            values: Values::from_page(&self.page),
+            validity: Validity::from_bitmap(None, self.page.rows()),
+        })
+    }
+
     fn decode_column(
         &mut self,
         index: usize,
@@ -597,7 +611,7 @@ impl GroupReader {
         // A page of another type than the schema's is older or newer than a change of its field's type.
         let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?)))
         else {
-            return Ok(None);
+            return Ok(self.even_times(column, block));
         };
         let stored_kind = chunk.kind;
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
@@ -610,7 +624,7 @@ impl GroupReader {
             )
         } else {
             self.segment
-                .decode_page(chunk, bytes, offset, &mut self.page)?;
+                .decode_page(chunk, rows, bytes, offset, &mut self.page)?;
             None
         };
         let page = kept.as_deref().unwrap_or(&self.page);
