@@ -10,16 +10,20 @@
 //!
 //! The body holds the present values only. A page without a present value has encoding 0 and no body.
 
+mod nulls;
+
 use crate::column::is_set;
-use crate::read::take;
 use crate::shared::{self, Slots};
 use crate::{
     BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, PhysicalType, SharedHeader,
     ValuesRef, boolean, float, integer, text,
 };
+use nulls::Nulls;
 
 pub(crate) const HEADER_BYTES: usize = 4;
 const HAS_NULLS: u8 = 0x80;
+/// In a page in short, with [`HAS_NULLS`]: nulls are positions, not a bitmap.
+const HAS_POSITIONS: u8 = 0x40;
 
 /// What a page says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,19 +174,28 @@ pub fn page_header(page: &[u8]) -> Result<PageHeader, Error> {
 /// A page in bytes: what is known of it, and what stands behind that.
 ///
 /// A page says of itself what it is. One whose type and rows are known to whoever stores it may stand there in short, three bytes
-/// less: of its header it has one byte, the encoding and whether nulls follow.
+/// less: of its header it has one byte, the encoding and whether nulls follow. Where few rows are null these are positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     header: PageHeader,
-    rest: &'a [u8],
+    nulls: Nulls<'a>,
+    body: &'a [u8],
 }
 
 impl<'a> Page<'a> {
     /// A page that says of itself what it is.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        let header = page_header(bytes)?;
+        let mut body = &bytes[HEADER_BYTES..];
+        let nulls = if header.has_nulls {
+            Nulls::take_bitmap(&mut body, header.rows)?
+        } else {
+            Nulls::None
+        };
         Ok(Self {
-            header: page_header(bytes)?,
-            rest: &bytes[HEADER_BYTES..],
+            header,
+            nulls,
+            body,
         })
     }
 
@@ -192,17 +205,27 @@ impl<'a> Page<'a> {
         physical_type: PhysicalType,
         rows: usize,
     ) -> Result<Self, Error> {
-        let (first, rest) = bytes.split_first().ok_or(Error::Truncated)?;
+        let (first, mut body) = bytes.split_first().ok_or(Error::Truncated)?;
         if rows == 0 || rows > BLOCK_ROWS_MAX {
             return Err(Error::LimitRows { rows });
         }
+        let nulls = match first & (HAS_NULLS | HAS_POSITIONS) {
+            0 => Nulls::None,
+            HAS_NULLS => Nulls::take_bitmap(&mut body, rows)?,
+            HAS_POSITIONS => return Err(Error::corrupt("positions of nulls without nulls")),
+            _ => Nulls::take_positions(&mut body, rows)?,
+        };
         let header = PageHeader {
             physical_type,
-            encoding: Encoding::try_from(first & !HAS_NULLS)?,
+            encoding: Encoding::try_from(first & !(HAS_NULLS | HAS_POSITIONS))?,
             rows,
             has_nulls: first & HAS_NULLS != 0,
         };
-        Ok(Self { header, rest })
+        Ok(Self {
+            header,
+            nulls,
+            body,
+        })
     }
 
     /// What is known of it.
@@ -212,11 +235,7 @@ impl<'a> Page<'a> {
 
     /// Rows that are null.
     pub fn nulls(&self) -> usize {
-        let bitmap = self.rest.get(..self.header.rows.div_ceil(8));
-        let bitmap = bitmap.filter(|_| self.header.has_nulls);
-        bitmap.map_or(0, |bitmap| {
-            self.header.rows.saturating_sub(count_ones(bitmap))
-        })
+        self.nulls.count(self.header.rows)
     }
 
     /// Whether it can be decoded only with the header that its column shares. Such a page is never copied without it.
@@ -225,19 +244,27 @@ impl<'a> Page<'a> {
     }
 
     /// Appends it as a page that says of itself what it is.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         let nulls = if self.header.has_nulls { HAS_NULLS } else { 0 };
         let kind = self.header.physical_type as u8 | nulls;
         out.extend_from_slice(&[self.header.encoding as u8, kind]);
         out.extend_from_slice(&(self.header.rows as u16).to_le_bytes());
-        out.extend_from_slice(self.rest);
+        self.nulls.put_bitmap(self.header.rows, out)?;
+        out.extend_from_slice(self.body);
+        Ok(())
     }
 
     /// Appends it in short.
     pub fn put_short(&self, out: &mut Vec<u8>) {
-        let nulls = if self.header.has_nulls { HAS_NULLS } else { 0 };
-        out.push(self.header.encoding as u8 | nulls);
-        out.extend_from_slice(self.rest);
+        let start = out.len();
+        out.push(self.header.encoding as u8);
+        if self.header.has_nulls {
+            out[start] |= HAS_NULLS;
+        }
+        if self.nulls.put_short(self.header.rows, out) {
+            out[start] |= HAS_POSITIONS;
+        }
+        out.extend_from_slice(self.body);
     }
 
     /// Decodes all of it, and replaces the content of `out`; `shared` is the header that the pages of its column share, if they
@@ -247,21 +274,13 @@ impl<'a> Page<'a> {
         out.has_nulls = false;
         let header = self.header;
         out.physical_type = header.physical_type;
-        let mut input = self.rest;
+        let mut input = self.body;
         let rows = header.rows;
-        let mut present = rows;
         if header.has_nulls {
-            let bitmap = take(&mut input, rows.div_ceil(8))?;
-            if bitmap
-                .last()
-                .is_some_and(|last| last & !padding_mask(rows) != 0)
-            {
-                return Err(Error::corrupt("the null bitmap has bits past the last row"));
-            }
             out.validity.clear();
-            out.validity.extend_from_slice(bitmap);
-            present = count_ones(bitmap);
+            self.nulls.put_bitmap(rows, &mut out.validity)?;
         }
+        let present = rows - self.nulls();
         decode_values(header, shared, present, &mut input, out)?;
         if !input.is_empty() {
             return Err(Error::corrupt("bytes after the last value"));
@@ -296,7 +315,7 @@ impl<'a> Page<'a> {
         out.has_nulls = false;
         out.physical_type = header.physical_type;
         out.i64s.resize(rows, 0);
-        let mut input = self.rest;
+        let mut input = self.body;
         let values = &mut out.i64s[..rows];
         if !integer::decode_first(header.encoding, &mut input, header.rows, values)? {
             return self.decode(shared, out);
@@ -336,7 +355,7 @@ impl<'a> Page<'a> {
             _ => return Ok(false),
         };
         let all = self.header.rows;
-        let is_done = shared::decode_first(shared, self.rest, all, slots, &mut out.room)?;
+        let is_done = shared::decode_first(shared, self.body, all, slots, &mut out.room)?;
         if is_done {
             out.rows = rows;
         }
@@ -345,11 +364,18 @@ impl<'a> Page<'a> {
 }
 
 /// Shortens the page at the end of `out`, which begins at `start` and says of itself what it is ([`Page::of_short`]).
-pub fn shorten_page(out: &mut Vec<u8>, start: usize) {
-    if out.len() >= start + HEADER_BYTES {
-        out[start] |= out[start + 1] & HAS_NULLS;
+pub fn shorten_page(out: &mut Vec<u8>, start: usize) -> Result<(), Error> {
+    let page = Page::new(out.get(start..).ok_or(Error::Truncated)?)?;
+    if page.header.has_nulls {
+        let mut short = Vec::new();
+        page.put_short(&mut short);
+        out.truncate(start);
+        out.extend_from_slice(&short);
+    } else {
+        // Only the first bytes go.
         out.drain(start + 1..start + HEADER_BYTES);
     }
+    Ok(())
 }
 
 /// Whether a page can be decoded only with the header that its column shares. Such a page is never copied without it.

@@ -152,20 +152,20 @@ fn assert_round_trip_of(set: PageSet, columns: &[ColumnRef<'_>]) -> ColdColumn {
     cold
 }
 
-/// A page in short is three bytes less, is the same page, and comes back as it was.
+/// A page in short is three bytes less, or more where few rows are null, is the same page, and comes back as it was.
 fn assert_short_form(page: &[u8], shared: Option<&SharedHeader>) {
     let header = page_header(page).unwrap();
     let mut short = vec![7, 7];
     short.extend_from_slice(page);
-    shorten_page(&mut short, 2);
-    assert_eq!(short.len(), page.len() + 2 - 3);
+    shorten_page(&mut short, 2).unwrap();
+    assert!(short.len() + 3 <= page.len() + 2);
     let mut again = vec![7, 7];
     Page::new(page).unwrap().put_short(&mut again);
     assert_eq!(again, short);
     let read = Page::of_short(&short[2..], header.physical_type, header.rows).unwrap();
     assert_eq!(read.header(), header);
     let mut whole = Vec::new();
-    read.put(&mut whole);
+    read.put(&mut whole).unwrap();
     assert_eq!(whole, page);
     let (mut expected, mut out) = (ColumnBuf::default(), ColumnBuf::default());
     decode_page_with(page, shared, &mut expected).unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn page_decode(data: &[u8]) {
     let rows = column.rows();
     // In short it is the same page.
     let mut short = data.to_vec();
-    shorten_page(&mut short, 0);
+    shorten_page(&mut short, 0).expect("a page that decodes has a header");
     let mut again = ColumnBuf::default();
     Page::of_short(&short, column.physical_type(), rows)
         .and_then(|page| page.decode(None, &mut again))

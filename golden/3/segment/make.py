@@ -27,11 +27,16 @@ class File(second.File):
         self.data = header + struct.pack("<I", second.crc32c(header)) + bytes(20)
 
 
-def short(encoded, present=None):
-    """A page in short: its encoding, and whether nulls follow."""
+def short(encoded, present=None, sparse=False):
+    """A page in short: its encoding, whether nulls follow, and whether as positions."""
     encoding, body = encoded
-    nulls = b"" if present is None else page.packed(present, 1)
-    return bytes([encoding | (128 if nulls else 0)]) + nulls + body
+    if present is None:
+        return bytes([encoding]) + body
+    if not sparse:
+        return bytes([encoding | 128]) + page.packed(present, 1) + body
+    nulls = [at for at, is_there in enumerate(present) if not is_there]
+    packed = page.packed(nulls, page.bits(len(present) - 1))
+    return bytes([encoding | 128 | 64]) + varint(len(nulls)) + packed + body
 
 
 def put(file, data):
@@ -54,7 +59,8 @@ def group_of(file, first, end, rows, blocks, directory, rollups):
 
 def even():
     """Blocks of even times, which have no page of them: ascending, one row, one time for all rows, times far apart; one whose
-    times are uneven, and one of several series, have a page. Integers of 16 bits in pco, nulls, text."""
+    times are uneven, and one of several series, have a page. Integers of 16 bits in pco, nulls as positions and as
+    bitmaps, text."""
     file = File(kind=0, flags=1)
     first = len(file.data)
     times = [
@@ -75,7 +81,7 @@ def even():
     rows += [(series, time, {}) for series, time in shared]
     numbers = [(at * 37) % 50 - 20 for at in range(len(rows))]
     for at, (row, number) in enumerate(zip(rows, numbers)):
-        if at not in (1, 9):
+        if at not in (1, 2, 9):
             row[2][1] = number
         if at < 4:
             row[2][2] = "text %d" % (at % 2)
@@ -91,7 +97,8 @@ def even():
         present = [row[2].get(1) for row in rows[start:end]]
         bits = None if None not in present else [0 if value is None else 1 for value in present]
         values = [value for value in present if value is not None]
-        of_numbers.append(put(file, short(page.pco_page(values, 0, lower, width, 16), bits)))
+        sparse = len(of_numbers) == 0
+        of_numbers.append(put(file, short(page.pco_page(values, 0, lower, width, 16), bits, sparse)))
     words = [row[2][2].encode() for row in rows[:4]]
     text = put(file, short(page.plain(page.const(6), words)))
     end = len(file.data)

@@ -270,7 +270,7 @@ pub(super) fn copied(segment: &Segment, group: usize, block: usize) -> CopiedBlo
         let rows = directory.blocks[block].rows as usize;
         let page = segment.check_page(chunk, rows, &bytes, offset).unwrap();
         let mut bytes = Vec::new();
-        page.put(&mut bytes);
+        page.put(&mut bytes).unwrap();
         Some(CopiedPage {
             column: chunk.column,
             kind: chunk.kind,

@@ -11,7 +11,7 @@ use nilometer_codec::{ColumnBuf, PhysicalType};
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::head::Run;
 use crate::mask::Mask;
 use crate::schema::ColumnId;
@@ -522,7 +522,8 @@ impl GroupReader {
                 return Ok(None);
             }
             let mut bytes = Vec::with_capacity(length as usize);
-            page.put(&mut bytes);
+            let put = page.put(&mut bytes);
+            put.map_err(|what| Malformed::from(what).at(self.segment.path(), offset))?;
             pages.push(CopiedPage {
                 column,
                 kind,

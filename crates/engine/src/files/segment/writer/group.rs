@@ -418,7 +418,7 @@ impl Pages<'_> {
                             let page = self.large.page_of(column, index, values)?;
                             encode_page_of(page, self.set, &mut output.buffer)?;
                             if self.is_third {
-                                shorten_page(&mut output.buffer, start);
+                                shorten_page(&mut output.buffer, start)?;
                             }
                         }
                         self.known.observe(column, index, entry, values);
