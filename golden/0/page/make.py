@@ -153,7 +153,9 @@ def pco_page(values, delta_order, lower, width, size=64):
     latents = [(v + half) % all for v in values]
     for _ in range(delta_order):
         state += latents[0].to_bytes(size // 8, "little")
-        latents = [(b - a + half) % all for a, b in zip(latents, latents[1:])]
+        latents = [(b - a) % all for a, b in zip(latents, latents[1:])]
+    if delta_order:
+        latents = [(x + half) % all for x in latents]
     return PCO, state + packed([(x - lower) % all for x in latents], width)
 
 

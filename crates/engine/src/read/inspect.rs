@@ -162,7 +162,7 @@ pub enum ColumnRole {
 pub struct EncodingUse {
     /// How.
     pub encoding: Encoding,
-    /// Number of pages.
+    /// Number of pages; times that go up evenly have none.
     pub pages: u64,
     /// Values in them, nulls not counted.
     pub values: u64,
@@ -171,6 +171,18 @@ pub struct EncodingUse {
 }
 
 impl InspectedColumn {
+    fn add(&mut self, used: EncodingUse) {
+        let mut known = self.encodings.iter_mut();
+        match known.find(|known| known.encoding == used.encoding) {
+            Some(known) => {
+                known.pages += used.pages;
+                known.values += used.values;
+                known.bytes += used.bytes;
+            }
+            None => self.encodings.push(used),
+        }
+    }
+
     /// Values that are not null.
     pub fn values(&self) -> u64 {
         self.encodings.iter().map(|used| used.values).sum()
@@ -278,6 +290,22 @@ fn look_into(
         for chunk in &directory.chunks {
             look_at_pages(segment, &directory, chunk, table)?;
         }
+        for block in directory.blocks_without_times() {
+            let is_one = block.min_time == block.max_time;
+            let used = EncodingUse {
+                encoding: if is_one {
+                    Encoding::Constant
+                } else {
+                    Encoding::Stride
+                },
+                pages: 0,
+                values: u64::from(block.rows),
+                bytes: 0,
+            };
+            if let Some(column) = column_of(table, ColumnRole::Time, PhysicalType::I64) {
+                column.add(used);
+            }
+        }
     }
     Ok(seen)
 }
@@ -322,20 +350,7 @@ fn look_at_pages(
         SERIES_PAGE => ColumnRole::Series,
         id => ColumnRole::Field(id),
     };
-    let known = table
-        .columns
-        .iter()
-        .position(|column| (column.role, column.kind) == (role, chunk.kind));
-    let known = known.unwrap_or_else(|| {
-        table.columns.push(InspectedColumn {
-            role,
-            name: None,
-            kind: chunk.kind,
-            encodings: Vec::new(),
-        });
-        table.columns.len() - 1
-    });
-    let Some(column) = table.columns.get_mut(known) else {
+    let Some(column) = column_of(table, role, chunk.kind) else {
         return Ok(());
     };
     for (block, entry) in directory.blocks.iter().enumerate() {
@@ -351,17 +366,29 @@ fn look_at_pages(
             values: (header.rows - page.nulls()) as u64,
             bytes: u64::from(length),
         };
-        let mut known = column.encodings.iter_mut();
-        match known.find(|known| known.encoding == used.encoding) {
-            Some(known) => {
-                known.pages += used.pages;
-                known.values += used.values;
-                known.bytes += used.bytes;
-            }
-            None => column.encodings.push(used),
-        }
+        column.add(used);
     }
     Ok(())
+}
+
+/// A column of a table, which is new if nothing was known of it.
+fn column_of(
+    table: &mut InspectedTable,
+    role: ColumnRole,
+    kind: PhysicalType,
+) -> Option<&mut InspectedColumn> {
+    let mut columns = table.columns.iter();
+    let known = columns.position(|column| (column.role, column.kind) == (role, kind));
+    let at = known.unwrap_or(table.columns.len());
+    if known.is_none() {
+        table.columns.push(InspectedColumn {
+            role,
+            name: None,
+            kind,
+            encodings: Vec::new(),
+        });
+    }
+    table.columns.get_mut(at)
 }
 
 /// Gives tables and columns the names that definition files have for them.

@@ -299,6 +299,12 @@ impl GroupDirectory {
             .is_none_or(|chunk| chunk.lengths.get(block).is_none_or(|&length| length == 0))
     }
 
+    /// The blocks of even times, which have no page of them.
+    pub(crate) fn blocks_without_times(&self) -> impl Iterator<Item = &BlockEntry> {
+        let blocks = self.blocks.iter().enumerate();
+        blocks.filter_map(|(at, block)| self.has_no_times(at).then_some(block))
+    }
+
     /// An error if it has what no reader of this version takes into account, or a block without times.
     pub(super) fn check_readable(self, format: SegmentFormat) -> Result<Self, Malformed> {
         let has_times = |(at, block): (usize, &BlockEntry)| {
