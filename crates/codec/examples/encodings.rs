@@ -71,7 +71,8 @@ impl Written {
             let mut out = ColdColumn::default();
             match writer {
                 Writer::Cold => {
-                    encode_cold_column(blocks, &mut out).expect("the columns are valid");
+                    encode_cold_column(blocks, PageSet::Third, &mut out)
+                        .expect("the columns are valid");
                 }
                 Writer::Hot(set) => {
                     for block in blocks {

@@ -33,18 +33,22 @@ impl ColdColumn {
     }
 }
 
-/// Encodes the blocks of one column, all of one physical type, and replaces the content of `out`.
+/// Encodes the blocks of one column, all of one physical type, and replaces the content of `out`; `set` is the second or a later one.
 ///
 /// After an error `out` is empty.
-pub fn encode_cold_column(blocks: &[ColumnRef<'_>], out: &mut ColdColumn) -> Result<(), Error> {
-    let written = encode(blocks, out);
+pub fn encode_cold_column(
+    blocks: &[ColumnRef<'_>],
+    set: PageSet,
+    out: &mut ColdColumn,
+) -> Result<(), Error> {
+    let written = encode(blocks, set.max(PageSet::Second), out);
     if written.is_err() {
         clear(out);
     }
     written
 }
 
-fn encode(blocks: &[ColumnRef<'_>], out: &mut ColdColumn) -> Result<(), Error> {
+fn encode(blocks: &[ColumnRef<'_>], set: PageSet, out: &mut ColdColumn) -> Result<(), Error> {
     clear(out);
     let mut types = blocks.iter().map(ColumnRef::physical_type);
     let first = types.next();
@@ -54,11 +58,11 @@ fn encode(blocks: &[ColumnRef<'_>], out: &mut ColdColumn) -> Result<(), Error> {
         });
     }
     for block in blocks {
-        encode_page_of(*block, PageSet::Second, &mut out.pages)?;
+        encode_page_of(*block, set, &mut out.pages)?;
         out.ends.push(out.pages.len());
     }
     #[cfg(feature = "pco")]
-    numbers::shrink(blocks, out);
+    numbers::shrink(blocks, set, out);
     Ok(())
 }
 

@@ -204,6 +204,20 @@ impl ColumnBuf {
         self.rows
     }
 
+    /// Replaces the content by a column of so many signed integers, each the one before and a step: what a page of even times holds.
+    pub fn fill_even(&mut self, first: i64, step: i64, rows: usize) {
+        self.physical_type = PhysicalType::I64;
+        self.has_nulls = false;
+        self.i64s.clear();
+        let mut value = first;
+        self.i64s.extend((0..rows).map(|_| {
+            let this = value;
+            value = value.wrapping_add(step);
+            this
+        }));
+        self.rows = rows;
+    }
+
     /// A copy that has its values only, and no room to decode another page in.
     #[must_use]
     pub fn to_kept(&self) -> Self {

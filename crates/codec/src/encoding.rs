@@ -48,15 +48,17 @@ pub enum Encoding {
 }
 
 /// Which encodings a writer may choose from. A reader knows them all; what a file may hold is a matter of its format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSet {
     /// Those of the first release: what logs, statistics and segments of format 1 hold.
     #[default]
     First,
-    /// [`Encoding::Dyadic`] and [`Encoding::Blocked`] too.
-    Second,
     /// The first without those that take long: text is not compressed. For what is read seldom and soon gone.
     Quick,
+    /// [`Encoding::Dyadic`] and [`Encoding::Blocked`] too: segments of format 2.
+    Second,
+    /// Of [`Encoding::Pco`] integers of 32 and 16 bits too: segments of format 3.
+    Third,
 }
 
 impl TryFrom<u8> for Encoding {

@@ -29,7 +29,9 @@ pub(crate) fn encode(values: &[f64], set: PageSet, out: &mut Vec<u8>) -> Encodin
     let half_bytes = 4 * values.len();
     let scale = match set {
         PageSet::First | PageSet::Quick => None,
-        PageSet::Second => dyadic::choose_scale(values.iter().copied()).filter(|scale| *scale > 0),
+        PageSet::Second | PageSet::Third => {
+            dyadic::choose_scale(values.iter().copied()).filter(|scale| *scale > 0)
+        }
     };
     let mut dyadic_latents = [0; BLOCK_ROWS_MAX];
     let near = scale.filter(|scale| NEAR_SCALES.contains(scale));

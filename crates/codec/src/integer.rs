@@ -226,7 +226,7 @@ pub(crate) fn plan(values: &[i64], set: PageSet) -> Plan {
     if let Some(grid) = Grid::of(values, bytes) {
         return Plan::Grid(grid);
     }
-    if set == PageSet::Second
+    if set >= PageSet::Second
         && let Some(blocked) = Blocked::of(values, bytes)
     {
         return Plan::Blocked(blocked);

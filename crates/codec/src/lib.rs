@@ -48,8 +48,8 @@ pub use encoding::{Encoding, PageSet};
 pub use error::Error;
 pub use integer::{decode_i64s, encode_i64s};
 pub use page::{
-    PageHeader, decode_page, decode_page_rows, decode_page_rows_with, decode_page_with,
-    encode_page, encode_page_of, needs_header, page_header,
+    Page, PageHeader, decode_page, decode_page_rows, decode_page_rows_with, decode_page_with,
+    encode_page, encode_page_of, needs_header, page_header, shorten_page,
 };
 pub use shared::{SHARED_HEADER_BYTES_MAX, SharedHeader};
 

@@ -10,16 +10,20 @@
 //!
 //! The body holds the present values only. A page without a present value has encoding 0 and no body.
 
+mod nulls;
+
 use crate::column::is_set;
-use crate::read::take;
 use crate::shared::{self, Slots};
 use crate::{
     BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, PhysicalType, SharedHeader,
     ValuesRef, boolean, float, integer, text,
 };
+use nulls::Nulls;
 
 pub(crate) const HEADER_BYTES: usize = 4;
 const HAS_NULLS: u8 = 0x80;
+/// In a page in short, with [`HAS_NULLS`]: nulls are positions, not a bitmap.
+const HAS_POSITIONS: u8 = 0x40;
 
 /// What a page says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,9 +171,216 @@ pub fn page_header(page: &[u8]) -> Result<PageHeader, Error> {
     Ok(header)
 }
 
+/// A page in bytes: what is known of it, and what stands behind that.
+///
+/// A page says of itself what it is. One whose type and rows are known to whoever stores it may stand there in short, three bytes
+/// less: of its header it has one byte, the encoding and whether nulls follow. Where few rows are null these are positions.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    header: PageHeader,
+    nulls: Nulls<'a>,
+    body: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    /// A page that says of itself what it is.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Error> {
+        let header = page_header(bytes)?;
+        let mut body = &bytes[HEADER_BYTES..];
+        let nulls = if header.has_nulls {
+            Nulls::take_bitmap(&mut body, header.rows)?
+        } else {
+            Nulls::None
+        };
+        Ok(Self {
+            header,
+            nulls,
+            body,
+        })
+    }
+
+    /// A page in short, of so many rows of this type.
+    pub fn of_short(
+        bytes: &'a [u8],
+        physical_type: PhysicalType,
+        rows: usize,
+    ) -> Result<Self, Error> {
+        let (first, mut body) = bytes.split_first().ok_or(Error::Truncated)?;
+        if rows == 0 || rows > BLOCK_ROWS_MAX {
+            return Err(Error::LimitRows { rows });
+        }
+        let nulls = match first & (HAS_NULLS | HAS_POSITIONS) {
+            0 => Nulls::None,
+            HAS_NULLS => Nulls::take_bitmap(&mut body, rows)?,
+            HAS_POSITIONS => return Err(Error::corrupt("positions of nulls without nulls")),
+            _ => Nulls::take_positions(&mut body, rows)?,
+        };
+        let header = PageHeader {
+            physical_type,
+            encoding: Encoding::try_from(first & !(HAS_NULLS | HAS_POSITIONS))?,
+            rows,
+            has_nulls: first & HAS_NULLS != 0,
+        };
+        Ok(Self {
+            header,
+            nulls,
+            body,
+        })
+    }
+
+    /// What is known of it.
+    pub fn header(&self) -> PageHeader {
+        self.header
+    }
+
+    /// Rows that are null.
+    pub fn nulls(&self) -> usize {
+        self.nulls.count(self.header.rows)
+    }
+
+    /// Whether it can be decoded only with the header that its column shares. Such a page is never copied without it.
+    pub fn needs_header(&self) -> bool {
+        self.header.encoding == Encoding::Pco
+    }
+
+    /// Appends it as a page that says of itself what it is.
+    pub fn put(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let nulls = if self.header.has_nulls { HAS_NULLS } else { 0 };
+        let kind = self.header.physical_type as u8 | nulls;
+        out.extend_from_slice(&[self.header.encoding as u8, kind]);
+        out.extend_from_slice(&(self.header.rows as u16).to_le_bytes());
+        self.nulls.put_bitmap(self.header.rows, out)?;
+        out.extend_from_slice(self.body);
+        Ok(())
+    }
+
+    /// Appends it in short.
+    pub fn put_short(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.push(self.header.encoding as u8);
+        if self.header.has_nulls {
+            out[start] |= HAS_NULLS;
+        }
+        if self.nulls.put_short(self.header.rows, out) {
+            out[start] |= HAS_POSITIONS;
+        }
+        out.extend_from_slice(self.body);
+    }
+
+    /// Decodes all of it, and replaces the content of `out`; `shared` is the header that the pages of its column share, if they
+    /// have one. After an error `out` has no rows.
+    pub fn decode(&self, shared: Option<&SharedHeader>, out: &mut ColumnBuf) -> Result<(), Error> {
+        out.rows = 0;
+        out.has_nulls = false;
+        let header = self.header;
+        out.physical_type = header.physical_type;
+        let mut input = self.body;
+        let rows = header.rows;
+        if header.has_nulls {
+            out.validity.clear();
+            self.nulls.put_bitmap(rows, &mut out.validity)?;
+        }
+        let present = rows - self.nulls();
+        decode_values(header, shared, present, &mut input, out)?;
+        if !input.is_empty() {
+            return Err(Error::corrupt("bytes after the last value"));
+        }
+        out.rows = rows;
+        out.has_nulls = header.has_nulls;
+        Ok(())
+    }
+
+    /// The same of at least the first `rows` rows, where that takes less than all of them; how many there are is what `out` says.
+    /// What comes after them is not looked at.
+    pub fn decode_rows(
+        &self,
+        rows: usize,
+        shared: Option<&SharedHeader>,
+        out: &mut ColumnBuf,
+    ) -> Result<(), Error> {
+        let header = self.header;
+        if header.encoding == Encoding::Pco && !header.has_nulls && rows > 0 {
+            let first = rows.next_multiple_of(shared::FIRST_STEP);
+            let is_less = first < header.rows;
+            if is_less && self.decode_first_in_pco(first, shared, out)? {
+                return Ok(());
+            }
+            return self.decode(shared, out);
+        }
+        let is_integer = matches!(header.physical_type, PhysicalType::I64 | PhysicalType::U64);
+        if !is_integer || header.has_nulls || rows >= header.rows || rows == 0 {
+            return self.decode(shared, out);
+        }
+        out.rows = 0;
+        out.has_nulls = false;
+        out.physical_type = header.physical_type;
+        out.i64s.resize(rows, 0);
+        let mut input = self.body;
+        let values = &mut out.i64s[..rows];
+        if !integer::decode_first(header.encoding, &mut input, header.rows, values)? {
+            return self.decode(shared, out);
+        }
+        if header.physical_type == PhysicalType::U64 {
+            out.u64s.clear();
+            out.u64s
+                .extend(out.i64s.iter().map(|latent| *latent as u64));
+        }
+        out.rows = rows;
+        Ok(())
+    }
+
+    /// The first `rows` of a page in pco without nulls; false = they are not to be had without the others.
+    fn decode_first_in_pco(
+        &self,
+        rows: usize,
+        shared: Option<&SharedHeader>,
+        out: &mut ColumnBuf,
+    ) -> Result<bool, Error> {
+        out.rows = 0;
+        out.has_nulls = false;
+        out.physical_type = self.header.physical_type;
+        let slots = match self.header.physical_type {
+            PhysicalType::I64 => {
+                out.i64s.resize(rows, 0);
+                Slots::I64(&mut out.i64s)
+            }
+            PhysicalType::U64 => {
+                out.u64s.resize(rows, 0);
+                Slots::U64(&mut out.u64s)
+            }
+            PhysicalType::F64 => {
+                out.f64s.resize(rows, 0.0);
+                Slots::F64(&mut out.f64s, &mut out.i64s)
+            }
+            _ => return Ok(false),
+        };
+        let all = self.header.rows;
+        let is_done = shared::decode_first(shared, self.body, all, slots, &mut out.room)?;
+        if is_done {
+            out.rows = rows;
+        }
+        Ok(is_done)
+    }
+}
+
+/// Shortens the page at the end of `out`, which begins at `start` and says of itself what it is ([`Page::of_short`]).
+pub fn shorten_page(out: &mut Vec<u8>, start: usize) -> Result<(), Error> {
+    let page = Page::new(out.get(start..).ok_or(Error::Truncated)?)?;
+    if page.header.has_nulls {
+        let mut short = Vec::new();
+        page.put_short(&mut short);
+        out.truncate(start);
+        out.extend_from_slice(&short);
+    } else {
+        // Only the first bytes go.
+        out.drain(start + 1..start + HEADER_BYTES);
+    }
+    Ok(())
+}
+
 /// Whether a page can be decoded only with the header that its column shares. Such a page is never copied without it.
 pub fn needs_header(page: &[u8]) -> bool {
-    page_header(page).is_ok_and(|header| header.encoding == Encoding::Pco)
+    Page::new(page).is_ok_and(|page| page.needs_header())
 }
 
 /// Where the body of a page begins that this version wrote.
@@ -197,30 +408,7 @@ pub fn decode_page_with(
 ) -> Result<(), Error> {
     out.rows = 0;
     out.has_nulls = false;
-    let header = page_header(page)?;
-    out.physical_type = header.physical_type;
-    let mut input = &page[HEADER_BYTES..];
-    let rows = header.rows;
-    let mut present = rows;
-    if header.has_nulls {
-        let bitmap = take(&mut input, rows.div_ceil(8))?;
-        if bitmap
-            .last()
-            .is_some_and(|last| last & !padding_mask(rows) != 0)
-        {
-            return Err(Error::corrupt("the null bitmap has bits past the last row"));
-        }
-        out.validity.clear();
-        out.validity.extend_from_slice(bitmap);
-        present = count_ones(bitmap);
-    }
-    decode_values(header, shared, present, &mut input, out)?;
-    if !input.is_empty() {
-        return Err(Error::corrupt("bytes after the last value"));
-    }
-    out.rows = rows;
-    out.has_nulls = header.has_nulls;
-    Ok(())
+    Page::new(page)?.decode(shared, out)
 }
 
 /// The same of at least the first `rows` rows, where that takes less than all of them; how many there are is what `out` says.
@@ -236,69 +424,7 @@ pub fn decode_page_rows_with(
     shared: Option<&SharedHeader>,
     out: &mut ColumnBuf,
 ) -> Result<(), Error> {
-    let header = page_header(page)?;
-    if header.encoding == Encoding::Pco && !header.has_nulls && rows > 0 {
-        let first = rows.next_multiple_of(shared::FIRST_STEP);
-        let is_less = first < header.rows;
-        if is_less && decode_first_in_pco(page, header, first, shared, out)? {
-            return Ok(());
-        }
-        return decode_page_with(page, shared, out);
-    }
-    let is_integer = matches!(header.physical_type, PhysicalType::I64 | PhysicalType::U64);
-    if !is_integer || header.has_nulls || rows >= header.rows || rows == 0 {
-        return decode_page_with(page, shared, out);
-    }
-    out.rows = 0;
-    out.has_nulls = false;
-    out.physical_type = header.physical_type;
-    out.i64s.resize(rows, 0);
-    let mut input = &page[HEADER_BYTES..];
-    let values = &mut out.i64s[..rows];
-    if !integer::decode_first(header.encoding, &mut input, header.rows, values)? {
-        return decode_page_with(page, shared, out);
-    }
-    if header.physical_type == PhysicalType::U64 {
-        out.u64s.clear();
-        out.u64s
-            .extend(out.i64s.iter().map(|latent| *latent as u64));
-    }
-    out.rows = rows;
-    Ok(())
-}
-
-/// The first `rows` of a page in pco without nulls; false = they are not to be had without the others.
-fn decode_first_in_pco(
-    page: &[u8],
-    header: PageHeader,
-    rows: usize,
-    shared: Option<&SharedHeader>,
-    out: &mut ColumnBuf,
-) -> Result<bool, Error> {
-    out.rows = 0;
-    out.has_nulls = false;
-    out.physical_type = header.physical_type;
-    let slots = match header.physical_type {
-        PhysicalType::I64 => {
-            out.i64s.resize(rows, 0);
-            Slots::I64(&mut out.i64s)
-        }
-        PhysicalType::U64 => {
-            out.u64s.resize(rows, 0);
-            Slots::U64(&mut out.u64s)
-        }
-        PhysicalType::F64 => {
-            out.f64s.resize(rows, 0.0);
-            Slots::F64(&mut out.f64s, &mut out.i64s)
-        }
-        _ => return Ok(false),
-    };
-    let body = &page[HEADER_BYTES..];
-    let is_done = shared::decode_first(shared, body, header.rows, slots, &mut out.room)?;
-    if is_done {
-        out.rows = rows;
-    }
-    Ok(is_done)
+    Page::new(page)?.decode_rows(rows, shared, out)
 }
 
 fn decode_values(

@@ -3,19 +3,33 @@
 use nilometer_codec::device::DevicePage;
 use nilometer_codec::stats::{decode_statistics, encode_statistics, statistics};
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColdColumn, ColumnBuf, ColumnRef, PageSet, PhysicalType, SharedHeader,
+    BLOCK_ROWS_MAX, ColdColumn, ColumnBuf, ColumnRef, Page, PageSet, PhysicalType, SharedHeader,
     TEXT_BYTES_MAX, VALUE_BYTES_MAX, ValuesRef, decode_i64s, decode_page, decode_page_with,
-    encode_cold_column, encode_i64s, encode_page_of,
+    encode_cold_column, encode_i64s, encode_page_of, shorten_page,
 };
 
 /// An error, or a column that encodes again and decodes to the same.
 pub(crate) fn page_decode(data: &[u8]) {
     let mut column = ColumnBuf::default();
+    // Whatever the bytes are, as a page in short they are an error or decode.
+    let kind = PhysicalType::try_from(data.len().to_le_bytes()[0] % 6).expect("there are six");
+    if let Ok(page) = Page::of_short(data, kind, 1 + data.len() % BLOCK_ROWS_MAX) {
+        let _ = page.decode(None, &mut column);
+        column = ColumnBuf::default();
+    }
     if decode_page(data, &mut column).is_err() {
         assert_eq!(column.rows(), 0);
         return;
     }
     let rows = column.rows();
+    // In short it is the same page.
+    let mut short = data.to_vec();
+    shorten_page(&mut short, 0).expect("a page that decodes has a header");
+    let mut again = ColumnBuf::default();
+    Page::of_short(&short, column.physical_type(), rows)
+        .and_then(|page| page.decode(None, &mut again))
+        .expect("a page that decodes does so in short");
+    assert_same(&column, &again);
     let as_column = column.as_column();
     let present = (0..rows).filter(|row| as_column.is_present(*row)).count();
     let text_max = if present == 1 {
@@ -59,7 +73,7 @@ pub(crate) fn page_cold(data: &[u8]) {
     }
     let mut cold = ColdColumn::default();
     let blocks = [column.as_column(); 2];
-    encode_cold_column(&blocks, &mut cold).expect("a decoded column is valid");
+    encode_cold_column(&blocks, PageSet::Third, &mut cold).expect("a decoded column is valid");
     let shared = (!cold.header.is_empty())
         .then(|| SharedHeader::parse(column.physical_type(), &cold.header))
         .transpose()

@@ -110,8 +110,8 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
     })
 }
 
-/// Segments of now have this format.
-const SEGMENT_FORMAT: u16 = 2;
+/// Segments have tiers from this format on.
+const TIERED_FORMAT: u16 = 2;
 
 /// Far more jobs of maintenance than any plan's rows can give.
 const JOBS_MAX: u32 = 1000;
@@ -182,7 +182,7 @@ impl Run {
                     segment.format
                 ));
             }
-            let is_own = segment.partition.is_some() && segment.format >= SEGMENT_FORMAT;
+            let is_own = segment.partition.is_some() && segment.format >= TIERED_FORMAT;
             if is_own && segment.tier != tier {
                 return Err(format!(
                     "a store settled as {tier} has a file that is {}",
@@ -364,7 +364,9 @@ impl Run {
             return Ok(());
         };
         let segments = engine.snapshot().segments();
-        let earlier = segments.iter().filter(|it| it.format < SEGMENT_FORMAT);
+        let earlier = segments
+            .iter()
+            .filter(|it| it.format < nilometer_engine::Options::default().segment_format);
         self.counts.earlier += earlier.count() as u64;
         let found = read_all(&engine.snapshot())?;
         self.count_rows(&found);

@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// The first lives write segments of the format before this one.
+    /// The first lives write segments of formats before this one.
     #[must_use]
     pub fn with_earlier_lives(mut self, lives: u32) -> Self {
         self.earlier_lives = lives;
@@ -225,8 +225,13 @@ impl World {
     pub fn restart(&mut self, how: Restart, faults: CrashPlan) -> Result<(), Error> {
         self.sessions.clear();
         let old = self.engine.take();
-        self.options.segment_format =
-            Options::default().segment_format - u16::from(self.earlier_lives > 0);
+        // The last of them the format before this one, those before it the first that is still written.
+        let now = Options::default().segment_format;
+        self.options.segment_format = match self.earlier_lives {
+            0 => now,
+            1 => now - 1,
+            _ => 1,
+        };
         self.earlier_lives = self.earlier_lives.saturating_sub(1);
         match how {
             Restart::PowerCut(seed) => self.disk = self.disk.after_power_cut(seed, faults),

@@ -134,27 +134,29 @@ def blocked(order, values, widths, bases):
     return BLOCKED, body
 
 
-def pco_header(delta_order, lower, width):
-    """The form, then what pco's format page has: version 4.1, classic mode, differences of an order, one bin of weight 1.
+def pco_header(delta_order, lower, width, size=64):
+    """What pco's format page has: version 4.1, classic mode, differences of an order, one bin of weight 1, of numbers of `size` bits.
 
     Sizes in bits: mode 4, kind of differences 4, order 3, whether a second variable has differences 1, size of the
-    coder 4, bins 15, of the bin its lower end 64 and the width of its offsets 7.
+    coder 4, bins 15, of the bin its lower end 64 and the width of its offsets 7 (32 and 6, or 16 and 5, of narrower numbers).
     """
     fields = [(0, 4), (1, 4), (delta_order, 3), (0, 1)] if delta_order else [(0, 4), (0, 4)]
-    fields += [(0, 4), (1, 15), (lower, 64), (width, 7)]
+    fields += [(0, 4), (1, 15), (lower, size), (width, bits(size))]
     text = "".join(format(v, "0%db" % w)[::-1] for v, w in fields)
     text += "0" * (-len(text) % 8)
     return bytes([4, 1]) + bytes(int(text[i : i + 8][::-1], 2) for i in range(0, len(text), 8))
 
 
-def pco_page(values, delta_order, lower, width):
+def pco_page(values, delta_order, lower, width, size=64):
     """One bin needs no coder, so a page is the first value of each order of differences, and the offsets in the bin."""
-    state = b""
-    latents = [(v + 2**63) % 2**64 for v in values]
+    state, all, half = b"", 2**size, 2 ** (size - 1)
+    latents = [(v + half) % all for v in values]
     for _ in range(delta_order):
-        state += struct.pack("<Q", latents[0])
-        latents = [(b - a + 2**63) % 2**64 for a, b in zip(latents, latents[1:])]
-    return PCO, state + packed([(x - lower) % 2**64 for x in latents], width)
+        state += latents[0].to_bytes(size // 8, "little")
+        latents = [(b - a) % all for a, b in zip(latents, latents[1:])]
+    if delta_order:
+        latents = [(x + half) % all for x in latents]
+    return PCO, state + packed([(x - lower) % all for x in latents], width)
 
 
 def image(shift, encoded):
@@ -368,6 +370,35 @@ def second_set():
     write("pco_decimals", F64, page_values[:7] + [None] * 3 + page_values[7:], encoded, is_canonical=False, header=bytes([1, 1]) + pco_header(0, lower, 4))
     halves = [t / 2 for t in tenths]
     write("pco_dyadics", F64, [float_bits(v) for v in halves], (PCO, varint(0) + pco_page(tenths, 0, lower, 4)[1]), is_canonical=False, header=bytes([2, 1]) + pco_header(0, lower, 4))
+
+
+    # Integers that all fit 32 or 16 bits are so in pco; sums wrap there.
+    for name, size, start in [("pco_half", 32, -(2**31)), ("pco_quarter", 16, -(2**15))]:
+        lower = 2 ** (size - 1) - 3
+        for order in (0, 1, 2):
+            values, at = [], start
+            for x in noise[:100]:
+                values.append(at)
+                at += x % 8 - 3 if at > start + 3 else 5
+            if order == 0:
+                values = [v - start - 3 for v in values]
+                header, encoded = pco_header(0, lower, 9, size), pco_page(values, 0, lower, 9, size)
+            elif order == 1:
+                values = values[:1] + [2 ** (size - 1) - 1 - (v - start) for v in values[1:]]
+                header, encoded = pco_header(1, 2 ** (size - 1) - 12, 5, size), pco_page(values, 1, 2 ** (size - 1) - 12, 5, size)
+            else:
+                header, encoded = pco_header(2, 2 ** (size - 1) - 16, 5, size), pco_page(values, 2, 2 ** (size - 1) - 16, 5, size)
+            form = {32: 4, 16: 8}[size]
+            write("%s_%d" % (name, order), I64, values, encoded, is_canonical=False, header=bytes([form]) + header)
+    lower = 200 + 2**15
+    scaled = [float_bits(t / 10) for t in tenths]
+    encoded = PCO, varint(0) + pco_page(tenths, 0, lower, 4, 16)[1]
+    write("pco_quarter_decimals", F64, scaled, encoded, is_canonical=False, header=bytes([9, 1]) + pco_header(0, lower, 4, 16))
+    lower = 200 + 2**31
+    encoded = PCO, varint(0) + pco_page(tenths, 0, lower, 4, 32)[1]
+    write("pco_half_dyadics", F64, [float_bits(t / 2) for t in tenths], encoded, is_canonical=False, header=bytes([6, 1]) + pco_header(0, lower, 4, 32))
+    lower = 1000 + 2**15
+    write("pco_quarter_unsigned", U64, walk, pco_page(walk, 0, lower, 6, 16), is_canonical=False, header=bytes([8]) + pco_header(0, lower, 6, 16))
 
 
 def booleans():

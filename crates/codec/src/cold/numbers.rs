@@ -13,7 +13,7 @@ use crate::column::is_set;
 use crate::float::{Exceptions, Scale};
 use crate::page::body_start;
 use crate::shared::is_near;
-use crate::{BLOCK_ROWS_MAX, ColumnRef, Encoding, ValuesRef};
+use crate::{BLOCK_ROWS_MAX, ColumnRef, Encoding, PageSet, ValuesRef};
 
 /// Fewest values of a column for which a header can pay.
 const VALUES_MIN: usize = 128;
@@ -22,17 +22,25 @@ const VALUES_MIN: usize = 128;
 const EXCEPTIONS_PERCENT_MAX: usize = 5;
 
 /// Rewrites in pco the pages that become smaller, if all of them together save more than the header takes.
-pub(super) fn shrink(blocks: &[ColumnRef<'_>], out: &mut ColdColumn) {
+pub(super) fn shrink(blocks: &[ColumnRef<'_>], set: PageSet, out: &mut ColdColumn) {
     let shrunk = match blocks.first().map(|block| block.values) {
-        Some(ValuesRef::I64(_)) => shrink_integers(blocks, out, |values| match values {
-            ValuesRef::I64(values) => values,
-            _ => &[],
-        }),
-        Some(ValuesRef::U64(_)) => shrink_integers(blocks, out, |values| match values {
-            ValuesRef::U64(values) => values,
-            _ => &[],
-        }),
-        Some(ValuesRef::F64(_)) => shrink_floats(blocks, out),
+        Some(ValuesRef::I64(_)) => {
+            let gathered = gathered(blocks, |values| match values {
+                ValuesRef::I64(values) => values,
+                _ => &[],
+            });
+            gathered.choose_narrowest(set, vec![0], &[], out)
+        }
+        Some(ValuesRef::U64(_)) => {
+            let gathered = gathered(blocks, |values| match values {
+                ValuesRef::U64(values) => values,
+                _ => &[],
+            });
+            let signed = gathered.map(|value| i64::try_from(value).ok());
+            let narrow = signed.and_then(|it| it.choose_narrow(set, vec![0], &[], out));
+            narrow.unwrap_or_else(|| gathered.choose(vec![0], &[], out))
+        }
+        Some(ValuesRef::F64(_)) => shrink_floats(blocks, set, out),
         _ => None,
     };
     if let Some(shrunk) = shrunk {
@@ -40,19 +48,18 @@ pub(super) fn shrink(blocks: &[ColumnRef<'_>], out: &mut ColdColumn) {
     }
 }
 
-fn shrink_integers<'a, T: Number>(
+fn gathered<'a, T: Number>(
     blocks: &[ColumnRef<'a>],
-    plain: &ColdColumn,
     values: impl Fn(ValuesRef<'a>) -> &'a [T],
-) -> Option<ColdColumn> {
+) -> Gathered<T> {
     let mut gathered = Gathered::default();
     for block in blocks {
         gathered.add(present(*block, values(block.values)));
     }
-    gathered.choose(vec![0], &[], plain)
+    gathered
 }
 
-fn shrink_floats(blocks: &[ColumnRef<'_>], plain: &ColdColumn) -> Option<ColdColumn> {
+fn shrink_floats(blocks: &[ColumnRef<'_>], set: PageSet, plain: &ColdColumn) -> Option<ColdColumn> {
     let floats: Vec<Vec<f64>> = blocks
         .iter()
         .map(|block| match block.values {
@@ -80,7 +87,7 @@ fn shrink_floats(blocks: &[ColumnRef<'_>], plain: &ColdColumn) -> Option<ColdCol
                 Scale::Decimal(scale) => vec![1, scale.cast_unsigned()],
                 Scale::Dyadic(scale) => vec![2, scale.cast_unsigned()],
             };
-            return gathered.choose(header, &prefixes, plain);
+            return gathered.choose_narrowest(set, header, &prefixes, plain);
         }
     }
     let mut gathered = Gathered::default();
@@ -116,7 +123,58 @@ impl<T> Default for Gathered<T> {
     }
 }
 
+/// Added to the form of a header whose integers all fit 32 bits, or 16.
+const HALF: u8 = 4;
+const QUARTER: u8 = 8;
+
+impl Gathered<i64> {
+    /// As [`Self::choose`], of integers that are as narrow as all of them allow, if the set has such: what a page begins with is shorter.
+    fn choose_narrowest(
+        &self,
+        set: PageSet,
+        header: Vec<u8>,
+        prefixes: &[Vec<u8>],
+        plain: &ColdColumn,
+    ) -> Option<ColdColumn> {
+        let narrow = self.choose_narrow(set, header.clone(), prefixes, plain);
+        narrow.unwrap_or_else(|| self.choose(header, prefixes, plain))
+    }
+
+    /// `None` = they are not narrow, or the set has no such.
+    #[expect(
+        clippy::option_option,
+        reason = "the inner one is what is chosen, if anything is"
+    )]
+    fn choose_narrow(
+        &self,
+        set: PageSet,
+        mut header: Vec<u8>,
+        prefixes: &[Vec<u8>],
+        plain: &ColdColumn,
+    ) -> Option<Option<ColdColumn>> {
+        if set < PageSet::Third {
+            return None;
+        }
+        if let Some(quarter) = self.map(|value| i16::try_from(value).ok()) {
+            header[0] |= QUARTER;
+            return Some(quarter.choose(header, prefixes, plain));
+        }
+        let half = self.map(|value| i32::try_from(value).ok())?;
+        header[0] |= HALF;
+        Some(half.choose(header, prefixes, plain))
+    }
+}
+
 impl<T: Number> Gathered<T> {
+    /// The same numbers in another type; `None` = one of them does not fit it.
+    fn map<U>(&self, to: impl Fn(T) -> Option<U>) -> Option<Gathered<U>> {
+        let values = self.values.iter().map(|value| to(*value));
+        Some(Gathered {
+            values: values.collect::<Option<_>>()?,
+            counts: self.counts.clone(),
+        })
+    }
+
     fn add(&mut self, values: impl Iterator<Item = T>) {
         let start = self.values.len();
         self.values.extend(values);

@@ -2,7 +2,8 @@
 //!
 //! Layout of the header: form (1 byte), for forms 1 and 2 the scale (1 byte, two's complement), a header of pco, the
 //! metadata of a chunk. Layout of a page: for forms 1 and 2 the exceptions, a page of pco.
-//! Form 0 are the numbers as they are, 1 floats as decimals, 2 floats as dyadics, whose integers pco sees.
+//! Form 0 are the numbers as they are, 1 floats as decimals, 2 floats as dyadics, whose integers pco sees; 4 more, and 8 more, of
+//! integers that all fit 32 bits, or 16.
 //! Modes with a dictionary and differences to a distant value are not written and not read: they take memory that the
 //! header has not paid for.
 
@@ -12,7 +13,7 @@ use pco::metadata::DeltaEncoding;
 use pco::wrapped::{ChunkDecompressor, FileDecompressor};
 
 use super::Slots;
-use super::latents::{self, Chunk, Integer};
+use super::latents::{self, Chunk, Integer, Whole};
 use crate::float::{Scale, Taken};
 use crate::read::take_u8;
 use crate::{Error, PhysicalType};
@@ -32,9 +33,20 @@ pub(crate) enum Numbers {
 
 /// What reads the pages of a column of integers.
 #[derive(Clone, Debug)]
-pub(crate) enum Integers<T: Integer> {
+pub(crate) enum Integers<T: Integer + Whole> {
     ByHand(Chunk),
     ByLibrary(Box<ChunkDecompressor<T>>),
+    /// Of 32 bits each in pco, and of 16.
+    Half(Chunk),
+    Quarter(Chunk),
+}
+
+/// Bits of the integers that pco has, as the form of a header says.
+#[derive(Clone, Copy)]
+enum Width {
+    Whole,
+    Half,
+    Quarter,
 }
 
 /// Room that either of them needs.
@@ -48,19 +60,25 @@ impl Numbers {
     pub(super) fn parse(physical_type: PhysicalType, bytes: &[u8]) -> Result<Self, Error> {
         let mut input = bytes;
         let form = take_u8(&mut input)?;
-        let numbers = match (form, physical_type) {
-            (0, PhysicalType::I64) => Self::I64(integers(&mut input)?),
-            (0, PhysicalType::U64) => Self::U64(integers(&mut input)?),
-            (0, PhysicalType::F64) => Self::F64(Box::new(chunk(&mut input)?)),
+        let width = match form >> 2 {
+            0 => Width::Whole,
+            1 => Width::Half,
+            2 => Width::Quarter,
+            _ => return Err(Error::corrupt("the form of a shared header is unknown")),
+        };
+        let numbers = match (form & 3, physical_type) {
+            (0, PhysicalType::I64) => Self::I64(integers(width, &mut input)?),
+            (0, PhysicalType::U64) => Self::U64(integers(width, &mut input)?),
+            (0, PhysicalType::F64) if form == 0 => Self::F64(Box::new(chunk(&mut input)?)),
             (1 | 2, PhysicalType::F64) => {
                 let scale = take_u8(&mut input)?.cast_signed();
-                let scale = if form == 1 {
+                let scale = if form & 3 == 1 {
                     Scale::Decimal(scale)
                 } else {
                     Scale::Dyadic(scale)
                 };
                 scale.to_floats(&[], &mut [])?;
-                Self::Scaled(scale, integers(&mut input)?)
+                Self::Scaled(scale, integers(width, &mut input)?)
             }
             _ => {
                 return Err(Error::corrupt(
@@ -122,18 +140,32 @@ pub(crate) fn is_near(delta: &DeltaEncoding) -> bool {
     )
 }
 
-fn integers<T: Integer>(input: &mut &[u8]) -> Result<Integers<T>, Error> {
-    let chunk = chunk(input)?;
-    Ok(match Chunk::of(&chunk) {
-        Some(tables) => Integers::ByHand(tables),
-        None => Integers::ByLibrary(Box::new(chunk)),
+fn integers<T: Integer + Whole>(width: Width, input: &mut &[u8]) -> Result<Integers<T>, Error> {
+    Ok(match width {
+        Width::Whole => {
+            let chunk = chunk(input)?;
+            match Chunk::of(&chunk) {
+                Some(tables) => Integers::ByHand(tables),
+                None => Integers::ByLibrary(Box::new(chunk)),
+            }
+        }
+        Width::Half => Integers::Half(narrow::<i32>(input)?),
+        Width::Quarter => Integers::Quarter(narrow::<i16>(input)?),
     })
 }
 
-impl<T: Integer> Integers<T> {
+/// Of narrow integers there is nothing that is left to the library.
+fn narrow<T: Integer>(input: &mut &[u8]) -> Result<Chunk, Error> {
+    let chunk: ChunkDecompressor<T> = chunk(input)?;
+    Chunk::of(&chunk).ok_or(Error::corrupt(
+        "the mode of pco is not one of narrow integers",
+    ))
+}
+
+impl<T: Integer + Whole> Integers<T> {
     fn states(&self) -> usize {
         match self {
-            Self::ByHand(chunk) => chunk.states(),
+            Self::ByHand(chunk) | Self::Half(chunk) | Self::Quarter(chunk) => chunk.states(),
             Self::ByLibrary(chunk) => states(chunk),
         }
     }
@@ -146,8 +178,11 @@ impl<T: Integer> Integers<T> {
         out: &mut [T],
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
+        let by_hand = &mut scratch.by_hand;
         match self {
-            Self::ByHand(chunk) => chunk.read(body, total, out, &mut scratch.by_hand),
+            Self::ByHand(chunk) => chunk.read::<T, T>(body, total, out, by_hand),
+            Self::Half(chunk) => chunk.read::<i32, T>(body, total, out, by_hand),
+            Self::Quarter(chunk) => chunk.read::<i16, T>(body, total, out, by_hand),
             Self::ByLibrary(chunk) => page(chunk, body, total, out, &mut scratch.by_library),
         }
     }

@@ -5,18 +5,18 @@
 
 use std::path::Path;
 
-use nilometer_codec::{Encoding, PhysicalType, page_header};
+use nilometer_codec::{Encoding, PhysicalType};
 
 use crate::catalogue::Catalogue;
 use crate::definitions_file::read_definitions;
 use crate::disk::Disk;
-use crate::error::{Error, Malformed};
+use crate::error::Error;
 use crate::layout::{segment_dir, segment_name};
 use crate::log::Log;
 use crate::manifest::{FileKind, Manifest};
 use crate::schema::{Lsn, TableId};
 pub use crate::segment::Tier;
-use crate::segment::{ColumnChunk, Home, SERIES_PAGE, Segment, TIME_PAGE};
+use crate::segment::{ColumnChunk, GroupDirectory, Home, SERIES_PAGE, Segment, TIME_PAGE};
 
 /// A running store may remove a file between our reading its manifest and the file; then the manifest is read again.
 const ATTEMPTS: usize = 5;
@@ -162,7 +162,7 @@ pub enum ColumnRole {
 pub struct EncodingUse {
     /// How.
     pub encoding: Encoding,
-    /// Number of pages.
+    /// Number of pages; times that go up evenly have none.
     pub pages: u64,
     /// Values in them, nulls not counted.
     pub values: u64,
@@ -171,6 +171,18 @@ pub struct EncodingUse {
 }
 
 impl InspectedColumn {
+    fn add(&mut self, used: EncodingUse) {
+        let mut known = self.encodings.iter_mut();
+        match known.find(|known| known.encoding == used.encoding) {
+            Some(known) => {
+                known.pages += used.pages;
+                known.values += used.values;
+                known.bytes += used.bytes;
+            }
+            None => self.encodings.push(used),
+        }
+    }
+
     /// Values that are not null.
     pub fn values(&self) -> u64 {
         self.encodings.iter().map(|used| used.values).sum()
@@ -276,7 +288,23 @@ fn look_into(
         };
         table.rows += group.rows;
         for chunk in &directory.chunks {
-            look_at_pages(segment, chunk, table)?;
+            look_at_pages(segment, &directory, chunk, table)?;
+        }
+        for block in directory.blocks_without_times() {
+            let is_one = block.min_time == block.max_time;
+            let used = EncodingUse {
+                encoding: if is_one {
+                    Encoding::Constant
+                } else {
+                    Encoding::Stride
+                },
+                pages: 0,
+                values: u64::from(block.rows),
+                bytes: 0,
+            };
+            if let Some(column) = column_of(table, ColumnRole::Time, PhysicalType::I64) {
+                column.add(used);
+            }
         }
     }
     Ok(seen)
@@ -313,6 +341,7 @@ fn unread(segment: &Segment) -> InspectedSegment {
 
 fn look_at_pages(
     segment: &Segment,
+    directory: &GroupDirectory,
     chunk: &ColumnChunk,
     table: &mut InspectedTable,
 ) -> Result<(), Error> {
@@ -321,54 +350,45 @@ fn look_at_pages(
         SERIES_PAGE => ColumnRole::Series,
         id => ColumnRole::Field(id),
     };
-    let known = table
-        .columns
-        .iter()
-        .position(|column| (column.role, column.kind) == (role, chunk.kind));
-    let known = known.unwrap_or_else(|| {
-        table.columns.push(InspectedColumn {
-            role,
-            name: None,
-            kind: chunk.kind,
-            encodings: Vec::new(),
-        });
-        table.columns.len() - 1
-    });
-    let Some(column) = table.columns.get_mut(known) else {
+    let Some(column) = column_of(table, role, chunk.kind) else {
         return Ok(());
     };
-    for block in 0..chunk.lengths.len() {
+    for (block, entry) in directory.blocks.iter().enumerate() {
         let Some((offset, length)) = chunk.page(block) else {
             continue;
         };
         let bytes = segment.read_span(offset, u64::from(length))?;
-        let page = segment.check_page(&bytes, offset)?;
-        let header = page_header(page).map_err(Malformed::from);
-        let header = header.map_err(|what| what.at(segment.path(), offset))?;
-        let nulls = if header.has_nulls {
-            let bitmap = page.get(4..4 + header.rows.div_ceil(8)).unwrap_or_default();
-            let present: u32 = bitmap.iter().map(|byte| byte.count_ones()).sum();
-            header.rows.saturating_sub(present as usize)
-        } else {
-            0
-        };
+        let page = segment.check_page(chunk, entry.rows as usize, &bytes, offset)?;
+        let header = page.header();
         let used = EncodingUse {
             encoding: header.encoding,
             pages: 1,
-            values: (header.rows - nulls) as u64,
+            values: (header.rows - page.nulls()) as u64,
             bytes: u64::from(length),
         };
-        let mut known = column.encodings.iter_mut();
-        match known.find(|known| known.encoding == used.encoding) {
-            Some(known) => {
-                known.pages += used.pages;
-                known.values += used.values;
-                known.bytes += used.bytes;
-            }
-            None => column.encodings.push(used),
-        }
+        column.add(used);
     }
     Ok(())
+}
+
+/// A column of a table, which is new if nothing was known of it.
+fn column_of(
+    table: &mut InspectedTable,
+    role: ColumnRole,
+    kind: PhysicalType,
+) -> Option<&mut InspectedColumn> {
+    let mut columns = table.columns.iter();
+    let known = columns.position(|column| (column.role, column.kind) == (role, kind));
+    let at = known.unwrap_or(table.columns.len());
+    if known.is_none() {
+        table.columns.push(InspectedColumn {
+            role,
+            name: None,
+            kind,
+            encodings: Vec::new(),
+        });
+    }
+    table.columns.get_mut(at)
 }
 
 /// Gives tables and columns the names that definition files have for them.

@@ -53,7 +53,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/12-largest-values")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/13-segment-3")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {

@@ -104,7 +104,7 @@ fn every_frozen_store_answers_as_it_did_or_is_refused_by_its_number() {
             assert_same(&answer, &store.expected(), &format!("{name}, {opening}"));
             if opening == "opened once" {
                 engine.settle().unwrap();
-                assert_eq!(segment_formats(&engine), BTreeSet::from([2]), "{name}");
+                assert_eq!(segment_formats(&engine), now(), "{name}");
                 let answer = everything(&engine).unwrap();
                 let when = format!("{name}, merged and compacted");
                 assert_same(&answer, &store.expected(), &when);
@@ -119,26 +119,37 @@ fn every_frozen_store_answers_as_it_did_or_is_refused_by_its_number() {
     }
 }
 
+/// The format of every segment of a store that is settled.
+fn now() -> BTreeSet<u16> {
+    BTreeSet::from([Options::default().segment_format])
+}
+
 fn segment_formats(engine: &Arc<Engine>) -> BTreeSet<u16> {
     let segments = engine.snapshot().segments();
     segments.into_iter().map(|it| it.format).collect()
 }
 
-/// Segments of format 1 are rewritten while rows come, and the process dies at each call of the disk in turn.
+/// Segments of an earlier format are rewritten while rows come, and the process dies at each call of the disk in turn.
 #[test]
 fn segments_are_rewritten_in_the_format_of_now_whatever_happens_meanwhile() {
+    for format in 1..Options::default().segment_format {
+        segments_are_rewritten(format);
+    }
+}
+
+fn segments_are_rewritten(format: u16) {
     let disk = FaultyDisk::new(7, CrashPlan::default());
     let dir = Path::new("/d");
     let shared = || -> Arc<dyn Disk> { Arc::new(disk.clone()) };
     let earlier = Options {
-        segment_format: 1,
+        segment_format: format,
         ..rich::options()
     };
     let expected = rich::make(&shared(), dir, earlier.clone()).now;
     // What only the log has becomes a segment of the earlier format as well.
     let engine = rich::open(&shared(), dir, earlier);
     engine.flush().unwrap();
-    assert_eq!(segment_formats(&engine), BTreeSet::from([1]));
+    assert_eq!(segment_formats(&engine), BTreeSet::from([format]));
     drop(engine);
     let life = |seed, plan: CrashPlan| {
         let disk = disk.after_power_cut(seed, CrashPlan::default());
@@ -164,10 +175,10 @@ fn segments_are_rewritten_in_the_format_of_now_whatever_happens_meanwhile() {
         let (disk, ..) = life(crash_at, plan);
         let disk: Arc<dyn Disk> = Arc::new(disk.after_power_cut(crash_at, CrashPlan::default()));
         let engine = rich::open(&disk, dir, rich::options());
-        let when = format!("killed at call {crash_at}");
+        let when = format!("format {format}, killed at call {crash_at}");
         assert_same(&everything(&engine).unwrap(), &expected, &when);
         engine.settle().unwrap();
-        assert_eq!(segment_formats(&engine), BTreeSet::from([2]), "{when}");
+        assert_eq!(segment_formats(&engine), now(), "{when}");
         assert_same(&everything(&engine).unwrap(), &expected, &when);
     }
 }

@@ -13,18 +13,22 @@ pub(crate) enum SegmentFormat {
     /// 0 and 1, which differ in pages only.
     First = 1,
     Second = 2,
+    /// Pages in short, no pages of even times, narrow integers in pco.
+    Third = 3,
 }
 
 impl SegmentFormat {
+    /// Every format that is read.
+    pub(super) const ALL: [Self; 3] = [Self::First, Self::Second, Self::Third];
     /// What is written.
-    pub(crate) const NOW: Self = Self::Second;
+    pub(crate) const NOW: Self = Self::Third;
 
     /// Of the number in a header, which is not above [`Self::NOW`].
     pub(crate) fn of(number: u16) -> Self {
-        if number >= Self::Second as u16 {
-            Self::Second
-        } else {
-            Self::First
+        match number {
+            0 | 1 => Self::First,
+            2 => Self::Second,
+            _ => Self::Third,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use nilometer_codec::{
-    PhysicalType, SHARED_HEADER_BYTES_MAX, SharedHeader, decode_i64s, encode_i64s, needs_header,
-    varint,
+    BLOCK_ROWS_MAX, ColumnBuf, Page, PhysicalType, SHARED_HEADER_BYTES_MAX, SharedHeader,
+    decode_i64s, encode_i64s, varint,
 };
 
 use super::checksum::SegmentFormat;
@@ -12,7 +12,7 @@ use super::large::{self, LargeValue};
 use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::schema::TableId;
-use crate::segment::GROUP_BLOCKS_MAX;
+use crate::segment::{GROUP_BLOCKS_MAX, TIME_PAGE};
 
 /// What a block spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,40 @@ impl BlockEntry {
     /// Whether it may have rows of several series, and so says of each row whose it is.
     pub(crate) fn is_shared(&self) -> bool {
         self.first_series != self.last_series
+    }
+
+    /// What its rows' times go up by, if they do so evenly: from format 3 on such times have no page. `None` = no times are that even.
+    pub(crate) fn even_step(&self) -> Option<i64> {
+        let duration = self.max_time.checked_sub(self.min_time)?;
+        match i64::from(self.rows) {
+            0 => None,
+            1 => (duration == 0).then_some(0),
+            rows if rows > BLOCK_ROWS_MAX as i64 || duration < 0 => None,
+            rows => (duration % (rows - 1) == 0).then_some(duration / (rows - 1)),
+        }
+    }
+
+    /// Whether these are its rows' times, and even.
+    pub(crate) fn has_even(&self, times: &[i64]) -> bool {
+        let Some(step) = self.even_step() else {
+            return false;
+        };
+        let mut expected = self.min_time;
+        times.len() == self.rows as usize
+            && times.iter().all(|time| {
+                let is_next = *time == expected;
+                expected = expected.wrapping_add(step);
+                is_next
+            })
+    }
+
+    /// Fills a column with its rows' times, which are even and have no page; false = they cannot be.
+    pub(crate) fn fill_even(&self, out: &mut ColumnBuf) -> bool {
+        let step = self.even_step();
+        if let Some(step) = step {
+            out.fill_even(self.min_time, step, self.rows as usize);
+        }
+        step.is_some()
     }
 
     /// Whether it may have a row in a range of time.
@@ -107,9 +141,9 @@ impl Shared {
     pub(crate) fn header_for(
         &self,
         kind: PhysicalType,
-        page: &[u8],
+        page: &Page<'_>,
     ) -> Result<Option<&SharedHeader>, Malformed> {
-        if self.is_empty() || !needs_header(page) {
+        if self.is_empty() || !page.needs_header() {
             return Ok(None);
         }
         if self.header.get().is_none() {
@@ -259,8 +293,26 @@ impl GroupDirectory {
             + chunks.sum::<usize>()
     }
 
-    /// An error if it has what no reader of this version takes into account.
-    pub(super) fn check_readable(self) -> Result<Self, Malformed> {
+    /// Whether a block's times have no page: from format 3 on they are even then.
+    pub(crate) fn has_no_times(&self, block: usize) -> bool {
+        self.chunk(TIME_PAGE)
+            .is_none_or(|chunk| chunk.lengths.get(block).is_none_or(|&length| length == 0))
+    }
+
+    /// The blocks of even times, which have no page of them.
+    pub(crate) fn blocks_without_times(&self) -> impl Iterator<Item = &BlockEntry> {
+        let blocks = self.blocks.iter().enumerate();
+        blocks.filter_map(|(at, block)| self.has_no_times(at).then_some(block))
+    }
+
+    /// An error if it has what no reader of this version takes into account, or a block without times.
+    pub(super) fn check_readable(self, format: SegmentFormat) -> Result<Self, Malformed> {
+        let has_times = |(at, block): (usize, &BlockEntry)| {
+            !self.has_no_times(at) || format >= SegmentFormat::Third && block.even_step().is_some()
+        };
+        if !self.blocks.iter().enumerate().all(has_times) {
+            return Err(Malformed::new("a block has no times"));
+        }
         let is_plain =
             self.clocks.is_empty() && self.units.is_empty() && self.device_series.is_empty();
         if is_plain {

@@ -17,8 +17,6 @@ use crate::file_header::{self, FileFormat};
 use crate::hostile::{SEED_UUID, agrees};
 
 const FILE_ID: u64 = 1;
-/// Every format that is read.
-const FORMATS: [SegmentFormat; 2] = [SegmentFormat::First, SegmentFormat::Second];
 const KINDS: [PhysicalType; 6] = [
     PhysicalType::I64,
     PhysicalType::U64,
@@ -29,7 +27,7 @@ const KINDS: [PhysicalType; 6] = [
 ];
 
 pub(crate) fn footer(bytes: &[u8]) {
-    for format in FORMATS {
+    for format in SegmentFormat::ALL {
         agrees(
             bytes,
             |bytes| Footer::decode(bytes, format),
@@ -43,7 +41,7 @@ pub(crate) fn footer(bytes: &[u8]) {
 }
 
 pub(crate) fn directory(bytes: &[u8]) {
-    for format in FORMATS {
+    for format in SegmentFormat::ALL {
         let decode = |bytes: &[u8]| GroupDirectory::decode(bytes, format);
         agrees(bytes, decode, |directory| {
             assert!(directory.blocks.len() <= GROUP_BLOCKS_MAX);
@@ -74,7 +72,7 @@ pub(crate) fn statistics(bytes: &[u8]) {
 }
 
 pub(crate) fn rollups(bytes: &[u8]) {
-    for format in FORMATS {
+    for format in SegmentFormat::ALL {
         let decode = |bytes: &[u8]| GroupRollups::decode(bytes, format);
         agrees(bytes, decode, |rollups| {
             for series in 0..4 {
@@ -97,7 +95,7 @@ pub(crate) fn rollups(bytes: &[u8]) {
 
 /// A whole file, whose checksums are made right, so that what is behind them is reached.
 pub(crate) fn file(bytes: &[u8]) {
-    for format in FORMATS {
+    for format in SegmentFormat::ALL {
         let sealed = seal(bytes, format).unwrap_or_else(|| bytes.to_vec());
         let disk = MemoryDisk::new();
         let path = PathBuf::from("/hostile.seg");

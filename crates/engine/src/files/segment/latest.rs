@@ -197,7 +197,7 @@ fn shared_runs(
     Ok(runs)
 }
 
-/// Decodes a page; false = there is none.
+/// Decodes a page, or times that have none; false = there is none.
 fn page(
     segment: &Segment,
     directory: &GroupDirectory,
@@ -205,12 +205,15 @@ fn page(
     block: usize,
     to: &mut ColumnBuf,
 ) -> Result<bool, Error> {
-    let chunk = directory.chunk(column);
-    let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?))) else {
+    let Some(entry) = directory.blocks.get(block) else {
         return Ok(false);
     };
+    let chunk = directory.chunk(column);
+    let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?))) else {
+        return Ok(column == TIME_PAGE && entry.fill_even(to));
+    };
     let bytes = segment.read_span(offset, u64::from(length))?;
-    segment.decode_page(chunk, &bytes, offset, to)?;
+    segment.decode_page(chunk, entry.rows as usize, &bytes, offset, to)?;
     Ok(true)
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, decode_page_rows_with, decode_page_with};
+use nilometer_codec::{ColumnBuf, Page, PhysicalType};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::checksum::{Checksums, SegmentFormat};
@@ -18,7 +18,7 @@ use super::unpacked::Unpacked;
 use super::{BLOCK_LARGE_BYTES_MAX, HEADER_BYTES, KIND, TAIL_BYTES};
 use crate::batch::{Strings, Values};
 use crate::disk::{Disk, DiskFile, read_exact_at};
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::file_header::{self, Format};
 use crate::schema::TableId;
 use crate::tombstone::Tombstone;
@@ -267,7 +267,7 @@ impl Segment {
         let part = self.part(group, PartKind::Directory, || {
             let bytes = self.read_part(offset, meta.directory, "a group directory")?;
             let directory = GroupDirectory::decode(&bytes, self.format);
-            let directory = directory.and_then(GroupDirectory::check_readable);
+            let directory = directory.and_then(|it| it.check_readable(self.format));
             let mut directory = directory.map_err(|what| what.at(&self.path, offset))?;
             if meta.large.length > 0 {
                 let offset = meta.large_offset();
@@ -460,9 +460,21 @@ impl Segment {
         read(file.as_ref(), &self.path, self.meta.bytes, offset, length)
     }
 
-    /// The page in `bytes`, which stand at `offset` of the file and end in its checksum.
-    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
-        self.check_unit(bytes, offset, "a page fails its checksum")
+    /// The page of a column in `bytes`, which stand at `offset` of the file and end in its checksum; its block has so many rows.
+    pub(crate) fn check_page<'a>(
+        &self,
+        chunk: &ColumnChunk,
+        rows: usize,
+        bytes: &'a [u8],
+        offset: u64,
+    ) -> Result<Page<'a>, Error> {
+        let page = self.check_unit(bytes, offset, "a page fails its checksum")?;
+        let page = if self.format >= SegmentFormat::Third {
+            Page::of_short(page, chunk.kind, rows)
+        } else {
+            Page::new(page)
+        };
+        page.map_err(|what| Malformed::from(what).at(&self.path, offset))
     }
 
     fn check_unit<'a>(&self, bytes: &'a [u8], offset: u64, what: &str) -> Result<&'a [u8], Error> {
@@ -473,18 +485,19 @@ impl Segment {
         page.ok_or_else(|| Error::corrupt(&self.path, offset, what))
     }
 
-    /// Checks and decodes one page of a column that stands at `offset` of the file.
+    /// Checks and decodes one page of a column that stands at `offset` of the file; its block has so many rows.
     pub(crate) fn decode_page(
         &self,
         chunk: &ColumnChunk,
+        rows: usize,
         bytes: &[u8],
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
-        let page = self.check_page(bytes, offset)?;
-        let shared = chunk.shared.header_for(chunk.kind, page);
+        let page = self.check_page(chunk, rows, bytes, offset)?;
+        let shared = chunk.shared.header_for(chunk.kind, &page);
         shared
-            .and_then(|shared| Ok(decode_page_with(page, shared, out)?))
+            .and_then(|shared| Ok(page.decode(shared, out)?))
             .map_err(|what| what.at(&self.path, offset))
     }
 
@@ -492,14 +505,14 @@ impl Segment {
     pub(crate) fn decode_checked(
         &self,
         chunk: &ColumnChunk,
-        page: &[u8],
+        page: &Page<'_>,
         offset: u64,
         rows: usize,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
         let shared = chunk.shared.header_for(chunk.kind, page);
         shared
-            .and_then(|shared| Ok(decode_page_rows_with(page, rows, shared, out)?))
+            .and_then(|shared| Ok(page.decode_rows(rows, shared, out)?))
             .map_err(|what| what.at(&self.path, offset))
     }
 
@@ -520,8 +533,8 @@ impl Segment {
         let rows = rows.next_multiple_of(KEPT_ROWS_STEP).min(all);
         let kind = PartKind::Page(offset, u32::try_from(rows).unwrap_or(u32::MAX));
         let part = self.part(0, kind, || {
-            let page = self.check_page(bytes, offset)?;
-            self.decode_checked(chunk, page, offset, rows, room)?;
+            let page = self.check_page(chunk, all, bytes, offset)?;
+            self.decode_checked(chunk, &page, offset, rows, room)?;
             Ok(CachedPart::Page(Arc::new(room.to_kept())))
         })?;
         match part {

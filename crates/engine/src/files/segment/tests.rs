@@ -123,6 +123,14 @@ pub(super) fn rows_of(segment: &Segment) -> Rows {
         for (at, block) in directory.blocks.iter().enumerate() {
             let mut read: Rows =
                 vec![(i64::from(block.first_series), 0, Vec::new()); block.rows as usize];
+            if directory.has_no_times(at) {
+                // Only even ones: the first, the last, and what lies between.
+                assert!(segment.format >= SegmentFormat::Third);
+                let between = (block.max_time - block.min_time) / i64::from(block.rows - 1).max(1);
+                for (row, number) in read.iter_mut().zip(0..) {
+                    row.1 = block.min_time + number * between;
+                }
+            }
             for chunk in &directory.chunks {
                 let Some((offset, length)) = chunk.page(at) else {
                     continue;
@@ -130,7 +138,7 @@ pub(super) fn rows_of(segment: &Segment) -> Rows {
                 let bytes = segment.read_span(offset, u64::from(length)).unwrap();
                 let mut page = ColumnBuf::default();
                 segment
-                    .decode_page(chunk, &bytes, offset, &mut page)
+                    .decode_page(chunk, block.rows as usize, &bytes, offset, &mut page)
                     .unwrap();
                 assert_eq!(page.rows(), read.len());
                 let large = directory.large_of(chunk.column, at);
@@ -259,10 +267,14 @@ pub(super) fn copied(segment: &Segment, group: usize, block: usize) -> CopiedBlo
     let pages = directory.chunks.iter().filter_map(|chunk| {
         let (offset, length) = chunk.page(block)?;
         let bytes = segment.read_span(offset, u64::from(length)).unwrap();
+        let rows = directory.blocks[block].rows as usize;
+        let page = segment.check_page(chunk, rows, &bytes, offset).unwrap();
+        let mut bytes = Vec::new();
+        page.put(&mut bytes).unwrap();
         Some(CopiedPage {
             column: chunk.column,
             kind: chunk.kind,
-            bytes: segment.check_page(&bytes, offset).unwrap().to_vec(),
+            bytes,
         })
     });
     CopiedBlock {

@@ -130,7 +130,7 @@ impl Segment {
             let at = usize::try_from(offset - start).unwrap_or(usize::MAX);
             let own = bytes.get(at..at.saturating_add(length as usize));
             let own = own.unwrap_or_default();
-            let decoded = self.decode_page(span.chunk, own, offset, page);
+            let decoded = self.decode_page(span.chunk, span.rows(block), own, offset, page);
             decoded.or_else(&mut *tell)?;
         }
         Ok(())
@@ -224,7 +224,9 @@ impl Segment {
                         continue;
                     };
                     let bytes = self.read_span(offset, u64::from(length));
-                    let read = bytes.and_then(|it| self.decode_page(chunk, &it, offset, &mut page));
+                    let rows = entry.rows as usize;
+                    let read =
+                        bytes.and_then(|it| self.decode_page(chunk, rows, &it, offset, &mut page));
                     let large = directory.large_of(chunk.column, block);
                     let read = read.and_then(|()| match large {
                         [] => Ok(()),
@@ -255,6 +257,7 @@ fn next_group(place: &SegmentPlace) -> SegmentPlace {
 
 /// Pages of one column that stand next to each other.
 struct Span<'a> {
+    directory: &'a GroupDirectory,
     chunk: &'a ColumnChunk,
     blocks: std::ops::Range<usize>,
     offset: u64,
@@ -264,6 +267,11 @@ struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
+    fn rows(&self, block: usize) -> usize {
+        let entry = self.directory.blocks.get(block);
+        entry.map_or(0, |entry| entry.rows as usize)
+    }
+
     /// Those from a page on; `None` = the group has no more.
     fn at(directory: &'a GroupDirectory, page: u64) -> Option<Self> {
         let blocks = directory.blocks.len();
@@ -288,6 +296,7 @@ impl<'a> Span<'a> {
         // A column has a length for each block; if it does not, the rest of its blocks has no pages.
         let end = if end == first { blocks } else { end };
         Some(Self {
+            directory,
             chunk: column,
             blocks: first..end,
             offset,

@@ -90,7 +90,7 @@ fn add_group(
             Error::corrupt(segment.path(), 0, "a shared block has no page of series")
         })?;
         let bytes = segment.read_span(offset, u64::from(length))?;
-        segment.decode_page(chunk, &bytes, offset, &mut page)?;
+        segment.decode_page(chunk, block.rows as usize, &bytes, offset, &mut page)?;
         let ids = page.i64s().iter().map(|&id| u32::try_from(id));
         live.extend(ids.filter_map(Result::ok));
     }

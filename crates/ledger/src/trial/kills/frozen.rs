@@ -15,13 +15,14 @@ use crate::random::Random;
 use crate::server::Server;
 use crate::tally::Tally;
 
-/// Those with segments of format 1, by what changed after them.
-const STORES: [&str; 5] = [
+/// Those with segments of format 1 and, the last, of format 2, by what changed after them.
+const STORES: [&str; 6] = [
     "04-64e15ea",
     "05-225cec6",
     "06-format-1",
     "07-bound-checksums",
     "08-durable-mark",
+    "09-segment-2",
 ];
 
 type Row = BTreeMap<String, String>;

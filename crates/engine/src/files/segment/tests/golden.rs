@@ -1,12 +1,12 @@
-//! Golden segments, which `golden/2/segment/make.py` packed from the format's page alone.
+//! Golden segments, which `make.py` in `golden/2/segment` and `golden/3/segment` packed from the format's page alone.
 
 use serde_json::Value;
 
 use super::*;
 use crate::disk::write_all_at;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/2/segment")
+fn folder(format: u16) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../golden/{format}/segment"))
 }
 
 /// The rows and the hours of rollups that a file must have.
@@ -35,8 +35,14 @@ fn expected(file: &Path) -> (Rows, Vec<(u32, i64, u32)>) {
 
 #[test]
 fn golden_segments_have_the_rows_that_they_were_packed_from() {
+    for format in [2, 3] {
+        golden_segments_of(format);
+    }
+}
+
+fn golden_segments_of(format: u16) {
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder()).unwrap() {
+    for entry in std::fs::read_dir(folder(format)).unwrap() {
         let file = entry.unwrap().path();
         if file.extension().is_none_or(|it| it != "seg") {
             continue;
@@ -49,7 +55,7 @@ fn golden_segments_have_the_rows_that_they_were_packed_from() {
         write_all_at(to.as_ref(), &bytes, 0).unwrap();
         let rows = expected_rows.len() as u64;
         let segment = opened(&disk, bytes.len() as u64, rows).unwrap();
-        assert_eq!(segment.tier(), Tier::Cold);
+        assert_eq!((segment.number(), segment.tier()), (format, Tier::Cold));
         segment.verify().unwrap();
         assert_eq!(rows_of(&segment), expected_rows);
         let mut hours = Vec::new();

@@ -240,12 +240,12 @@ fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::E
         write!(all, "{meta:?} {directory:?} {parts:?}").unwrap();
         let mut page = ColumnBuf::default();
         for chunk in &directory.chunks {
-            for block in 0..directory.blocks.len() {
+            for (block, entry) in directory.blocks.iter().enumerate() {
                 let Some((offset, length)) = chunk.page(block) else {
                     continue;
                 };
                 let bytes = segment.read_span(offset, u64::from(length))?;
-                segment.decode_page(chunk, &bytes, offset, &mut page)?;
+                segment.decode_page(chunk, entry.rows as usize, &bytes, offset, &mut page)?;
                 write!(all, "{:?} {:?}", page.as_column(), page.rows()).unwrap();
             }
         }
@@ -270,7 +270,7 @@ fn small(format: SegmentFormat) -> (MemoryDisk, Segment) {
 
 #[test]
 fn every_flipped_bit_is_noticed_or_changes_nothing() {
-    for format in [SegmentFormat::First, SegmentFormat::Second] {
+    for format in SegmentFormat::ALL {
         flips_are_noticed(format);
     }
 }
@@ -297,10 +297,10 @@ fn flips_are_noticed(format: SegmentFormat) {
 }
 
 /// A disk that puts a write in another's place leaves bytes whose checksum is right for their own place. Format 1 takes a page for
-/// its neighbour if both have one length; format 2 does not.
+/// its neighbour if both have one length; later ones do not.
 #[test]
 fn a_page_in_another_s_place_is_noticed() {
-    for format in [SegmentFormat::First, SegmentFormat::Second] {
+    for format in SegmentFormat::ALL {
         let keys: Vec<(u32, i64)> = (0..512)
             .map(|at| (1 + at / 128, i64::from(at % 128)))
             .collect();
@@ -325,7 +325,7 @@ fn a_page_in_another_s_place_is_noticed() {
         let read = read_all(&disk, bytes.len() as u64, 512);
         match format {
             SegmentFormat::First => assert_ne!(read.unwrap(), expected),
-            SegmentFormat::Second => {
+            SegmentFormat::Second | SegmentFormat::Third => {
                 let error = read.unwrap_err().to_string();
                 assert!(error.contains("a page fails its checksum"), "{error}");
             }
@@ -336,18 +336,15 @@ fn a_page_in_another_s_place_is_noticed() {
 /// The same of a whole file: a page of another segment, at the same offset, is not this one's.
 #[test]
 fn a_page_of_another_file_is_noticed() {
-    let (disk, segment) = small(SegmentFormat::Second);
-    let (offset, length) = segment
-        .directory(0)
-        .unwrap()
-        .chunk(1)
-        .unwrap()
-        .page(0)
-        .unwrap();
+    let (disk, segment) = small(SegmentFormat::NOW);
+    let directory = segment.directory(0).unwrap();
+    let chunk = directory.chunk(1).unwrap();
+    let own = directory.blocks[0].rows as usize;
+    let (offset, length) = chunk.page(0).unwrap();
     let bytes = bytes_of(&disk);
     let page = &bytes[offset as usize..(offset + u64::from(length)) as usize];
-    assert!(segment.check_page(page, offset).is_ok());
-    assert!(segment.check_page(page, offset + 1).is_err());
+    assert!(segment.check_page(chunk, own, page, offset).is_ok());
+    assert!(segment.check_page(chunk, own, page, offset + 1).is_err());
     let other = PathBuf::from("/0000000000000006.seg");
     let mut writer = SegmentWriter::create(&disk, &other, UUID, 6).unwrap();
     assert!(
@@ -366,7 +363,7 @@ fn a_page_of_another_file_is_noticed() {
         ..segment.meta.clone()
     };
     let other = Segment::open_alone(&disk, other, UUID, meta).unwrap();
-    assert!(other.check_page(page, offset).is_err());
+    assert!(other.check_page(chunk, own, page, offset).is_err());
 }
 
 /// What only device pages and the cold tier need is in a directory whether this version's writers use it or not.
@@ -526,7 +523,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
     ) {
-        let (disk, segment) = small(SegmentFormat::Second);
+        let (disk, segment) = small(SegmentFormat::NOW);
         let group = segment.group(0).unwrap();
         let bytes = bytes_of(&disk);
         let part = |offset: u64, length: u64| {
@@ -536,8 +533,9 @@ proptest! {
             [part[..at].to_vec(), part]
         };
         for bytes in part(group.directory_offset(), u64::from(group.directory.length)).iter().chain([&noise]) {
-            drop(GroupDirectory::decode(bytes, SegmentFormat::First));
-            drop(GroupDirectory::decode(bytes, SegmentFormat::Second));
+            for format in SegmentFormat::ALL {
+                drop(GroupDirectory::decode(bytes, format));
+            }
         }
         for bytes in part(group.statistics_offset(), u64::from(group.statistics.length)).iter().chain([&noise]) {
             if let Ok(read) = GroupStatistics::decode(bytes) {
@@ -548,8 +546,9 @@ proptest! {
         let end = bytes.len() as u64 - TAIL_BYTES;
         let start = group.rollups_offset() + u64::from(group.rollups.length);
         for bytes in part(start, end - start).iter().chain([&noise]) {
-            drop(Footer::decode(bytes, SegmentFormat::First));
-            drop(Footer::decode(bytes, SegmentFormat::Second));
+            for format in SegmentFormat::ALL {
+                drop(Footer::decode(bytes, format));
+            }
         }
     }
 }

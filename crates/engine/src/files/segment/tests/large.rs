@@ -41,8 +41,9 @@ fn read(segment: &Segment, column: u32) -> Vec<Vec<Vec<u8>>> {
             let (offset, length) = chunk.page(block).unwrap();
             let bytes = segment.read_span(offset, u64::from(length)).unwrap();
             let mut page = ColumnBuf::default();
+            let rows = directory.blocks[block].rows as usize;
             segment
-                .decode_page(chunk, &bytes, offset, &mut page)
+                .decode_page(chunk, rows, &bytes, offset, &mut page)
                 .unwrap();
             let mut values = Values::from_page(&page);
             let large = directory.large_of(column, block);

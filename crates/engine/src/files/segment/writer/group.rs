@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use nilometer_codec::{
-    ColdColumn, ColumnRef, PageSet, PhysicalType, ValuesRef, encode_cold_column, encode_page_of,
+    ColdColumn, ColumnBuf, ColumnRef, Encoding, Page, PageSet, PhysicalType, ValuesRef,
+    encode_cold_column, encode_page_of, shorten_page,
 };
 
 use super::known::Known;
@@ -149,7 +150,7 @@ impl<'a> View<'a> {
                         text += bytes;
                         in_pages += match format {
                             SegmentFormat::First => bytes,
-                            SegmentFormat::Second => large::in_page(bytes),
+                            SegmentFormat::Second | SegmentFormat::Third => large::in_page(bytes),
                         };
                     }
                     fits &= in_pages <= BLOCK_TEXT_BYTES_MAX && text <= BLOCK_LARGE_BYTES_MAX;
@@ -228,6 +229,14 @@ fn whole_field<'s>(
     (!is_null).then(|| own.slice(block.clone(), bitmap))
 }
 
+/// Whether values are times that a block's entry says, and so need no page.
+fn is_even(column: u32, entry: &BlockEntry, values: ColumnRef<'_>) -> bool {
+    match values.values {
+        ValuesRef::I64(times) if column == TIME_PAGE => entry.has_even(times),
+        _ => false,
+    }
+}
+
 fn dense(numbers: &[i64]) -> ColumnRef<'_> {
     ColumnRef {
         values: ValuesRef::I64(numbers),
@@ -281,7 +290,9 @@ impl SegmentWriter {
             set: match self.format {
                 SegmentFormat::First => PageSet::First,
                 SegmentFormat::Second => PageSet::Second,
+                SegmentFormat::Third => PageSet::Third,
             },
+            is_third: self.format >= SegmentFormat::Third,
             cold: ColdColumn::default(),
             large: Large::new(self.format, offset),
         };
@@ -368,6 +379,8 @@ struct Pages<'a> {
     known: Known,
     checksums: Checksums,
     set: PageSet,
+    /// Pages stand in short, and even times have none.
+    is_third: bool,
     cold: ColdColumn,
     large: Large,
 }
@@ -387,10 +400,8 @@ impl Pages<'_> {
                 BlockInput::Copied(copied) => {
                     let mut pages = copied.pages.iter();
                     let page = pages.find(|page| (page.column, page.kind) == (column, kind));
-                    if let Some(page) = page {
-                        output.buffer.extend_from_slice(&page.bytes);
-                        self.known.observe_page(column, index, entry, &page.bytes)?;
-                    }
+                    let page = page.map(|page| page.bytes.as_slice());
+                    self.copy_page((column, index, entry), page, &mut output.buffer)?;
                 }
                 BlockInput::Rows(range) => {
                     let scratch = &mut self.scratch;
@@ -403,8 +414,13 @@ impl Pages<'_> {
                         _ => at.and_then(|at| self.view.field(at, range, scratch)),
                     };
                     if let Some(values) = values {
-                        let page = self.large.page_of(column, index, values)?;
-                        encode_page_of(page, self.set, &mut output.buffer)?;
+                        if !(self.is_third && is_even(column, entry, values)) {
+                            let page = self.large.page_of(column, index, values)?;
+                            encode_page_of(page, self.set, &mut output.buffer)?;
+                            if self.is_third {
+                                shorten_page(&mut output.buffer, start)?;
+                            }
+                        }
                         self.known.observe(column, index, entry, values);
                     }
                 }
@@ -414,6 +430,43 @@ impl Pages<'_> {
         self.known.end_column(column, kind);
         self.large.put(self.checksums, output);
         Ok(chunk)
+    }
+
+    /// Appends a page of another segment, or what stands for it in this format; `None` = the block has none there.
+    fn copy_page(
+        &mut self,
+        (column, block, entry): (u32, usize, &BlockEntry),
+        page: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
+        let Some(bytes) = page else {
+            let mut times = ColumnBuf::default();
+            if column == TIME_PAGE && entry.fill_even(&mut times) {
+                let times = times.as_column();
+                if !self.is_third {
+                    encode_page_of(times, self.set, out)?;
+                }
+                self.known.observe(column, block, entry, times);
+            }
+            return Ok(());
+        };
+        let page = Page::new(bytes)?;
+        let may_be_even = matches!(
+            page.header().encoding,
+            Encoding::Constant | Encoding::Stride
+        );
+        if !self.is_third {
+            out.extend_from_slice(bytes);
+        } else if column == TIME_PAGE && may_be_even {
+            let mut times = ColumnBuf::default();
+            page.decode(None, &mut times)?;
+            if !is_even(column, entry, times.as_column()) {
+                page.put_short(out);
+            }
+        } else {
+            page.put_short(out);
+        }
+        self.known.observe_page(column, block, entry, bytes)
     }
 
     /// Writes the pages of one column for few bytes, all together. No block may be one of copied pages.
@@ -442,16 +495,34 @@ impl Pages<'_> {
                 _ => at.and_then(|at| whole_field(rows, at, range, bitmap)),
             });
         }
-        let present: Vec<ColumnRef<'_>> = values.iter().flatten().copied().collect();
-        encode_cold_column(&present, &mut self.cold)?;
+        let is_written = |values: Option<ColumnRef<'_>>, entry: &BlockEntry| {
+            values.is_some_and(|values| !(self.is_third && is_even(column, entry, values)))
+        };
+        let written: Vec<bool> = values
+            .iter()
+            .zip(entries)
+            .map(|(values, entry)| is_written(*values, entry))
+            .collect();
+        let present = values.iter().zip(&written);
+        let present = present.filter_map(|(values, is_written)| values.filter(|_| *is_written));
+        let present: Vec<ColumnRef<'_>> = present.collect();
+        encode_cold_column(&present, self.set, &mut self.cold)?;
         let mut chunk = ColumnChunk::new(column, kind, output.position());
         chunk.shared = Shared::new(&self.cold.header);
         let mut next = 0;
-        for (index, (values, entry)) in values.iter().zip(entries).enumerate() {
+        let blocks = values.iter().zip(written).zip(entries);
+        for (index, ((values, is_written), entry)) in blocks.enumerate() {
             let place = (output.buffer.len(), output.position());
-            if let Some(values) = *values {
-                output.buffer.extend_from_slice(self.cold.page(next));
+            if is_written {
+                let page = self.cold.page(next);
                 next += 1;
+                if self.is_third {
+                    Page::new(page)?.put_short(&mut output.buffer);
+                } else {
+                    output.buffer.extend_from_slice(page);
+                }
+            }
+            if let Some(values) = *values {
                 self.known.observe(column, index, entry, values);
             }
             chunk.lengths.push(self.end_page(place, output)?);

@@ -28,6 +28,8 @@ struct Viewed {
     is_there: Vec<bool>,
     /// The stored bytes of the page of times: those of blocks of other series are often the same.
     time_bytes: Vec<u8>,
+    /// First time, last time and rows of the times that were filled in without a page.
+    even_times: Option<(i64, i64, u32)>,
 }
 
 /// A block as it was decoded.
@@ -176,7 +178,7 @@ impl Viewer {
         };
         let place = self.viewed.places.get(index);
         let Some(Some((offset, length))) = place.and_then(|it| it.get(block)).copied() else {
-            return Ok(Some(false));
+            return Ok(Some(column == TIME_PAGE && self.view_even_times(at)));
         };
         let chunk = self.reader.directory.chunk(column);
         let Some(chunk) = chunk.filter(|chunk| chunk.kind == kind) else {
@@ -202,20 +204,42 @@ impl Viewer {
             }
             return Ok(Some(true));
         }
-        let bytes = segment.check_page(bytes, offset)?;
+        let stored = segment.check_page(chunk, all, bytes, offset)?;
+        // Behind the page stands the checksum of its place.
+        let bytes = bytes
+            .split_last_chunk::<4>()
+            .map_or(bytes, |(page, _)| page);
         if column == TIME_PAGE {
             if self.viewed.time_bytes == bytes && page.rows() == all {
                 return Ok(Some(true));
             }
             self.viewed.time_bytes.clear();
+            self.viewed.even_times = None;
         }
         let rows = if is_key { all } else { rows };
-        segment.decode_checked(chunk, bytes, offset, rows, page)?;
+        segment.decode_checked(chunk, &stored, offset, rows, page)?;
         check_form(&self.reader, page, (rows, all), kind, offset)?;
         if column == TIME_PAGE {
             self.viewed.time_bytes.extend_from_slice(bytes);
         }
         Ok(Some(true))
+    }
+
+    /// Fills the first place with the times of a block that has no page of them; false = it cannot have none.
+    fn view_even_times(&mut self, at: usize) -> bool {
+        let (Some(entry), Some(page)) = (
+            self.reader.directory.blocks.get(at),
+            self.viewed.pages.first_mut(),
+        ) else {
+            return false;
+        };
+        let times = (entry.min_time, entry.max_time, entry.rows);
+        if self.viewed.even_times == Some(times) {
+            return true;
+        }
+        self.viewed.time_bytes.clear();
+        self.viewed.even_times = Some(times).filter(|_| entry.fill_even(page));
+        self.viewed.even_times.is_some()
     }
 }
 

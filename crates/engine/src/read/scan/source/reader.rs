@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, needs_header};
+use nilometer_codec::{ColumnBuf, PhysicalType};
 
 use super::spans::{Span, fetch, stored};
 use super::{Data, DataSource};
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::scan::counters::GroupRead;
 use crate::schema::ColumnId;
 use crate::segment::{
@@ -237,15 +237,19 @@ impl GroupReader {
                 return Ok(None);
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-            let page = self.segment.check_page(bytes, offset)?;
-            if needs_header(page) {
+            let rows = entry.rows as usize;
+            let page = self.segment.check_page(chunk, rows, bytes, offset)?;
+            if page.needs_header() {
                 // Alone in another group it could not be read.
                 return Ok(None);
             }
+            let mut bytes = Vec::with_capacity(length as usize);
+            let put = page.put(&mut bytes);
+            put.map_err(|what| Malformed::from(what).at(self.segment.path(), offset))?;
             pages.push(CopiedPage {
                 column,
                 kind,
-                bytes: page.to_vec(),
+                bytes,
             });
         }
         Ok(Some(CopiedBlock { entry, pages }))
@@ -362,6 +366,17 @@ impl GroupReader {
         })
     }
 
+    /// The times of a block that has no page of them.
+    fn even_times(&mut self, column: u32, block: usize) -> Option<Column> {
+        let entry = self.directory.blocks.get(block);
+        let entry = entry.filter(|_| column == TIME_PAGE)?;
+        entry.fill_even(&mut self.page).then(|| Column {
+            id: ColumnId(column),
+            values: Values::from_page(&self.page),
+            validity: Validity::from_bitmap(None, self.page.rows()),
+        })
+    }
+
     fn decode_column(
         &mut self,
         index: usize,
@@ -378,7 +393,7 @@ impl GroupReader {
         // A page of another type than the schema's is older or newer than a change of its field's type.
         let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?)))
         else {
-            return Ok(None);
+            return Ok(self.even_times(column, block));
         };
         let stored_kind = chunk.kind;
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
@@ -391,7 +406,7 @@ impl GroupReader {
             )
         } else {
             self.segment
-                .decode_page(chunk, bytes, offset, &mut self.page)?;
+                .decode_page(chunk, rows, bytes, offset, &mut self.page)?;
             None
         };
         let page = kept.as_deref().unwrap_or(&self.page);
