@@ -79,12 +79,6 @@ pub struct Counters {
     pub body_bytes: Counter,
     /// Lines refused in writes.
     pub lines_rejected: Counter,
-    /// Records of TStorage's clients that were stored.
-    pub records_written: Counter,
-    /// Records of TStorage's clients that no request could reach, and that were therefore not stored.
-    pub records_unreachable: Counter,
-    /// Records answered to TStorage's clients.
-    pub records_read: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.

@@ -67,7 +67,7 @@ fn print(http: &Http) -> String {
 /// What has no labels.
 fn print_own(page: &mut Page, http: &Http) {
     let (all, own) = (http.service().counters(), http.metrics());
-    let counters: [(&str, &str, &Counter); 8] = [
+    let counters: [(&str, &str, &Counter); 5] = [
         (
             "write_body_bytes_total",
             "Bytes of written bodies taken in, inflated.",
@@ -77,21 +77,6 @@ fn print_own(page: &mut Page, http: &Http) {
             "write_lines_rejected_total",
             "Lines refused in writes.",
             &all.lines_rejected,
-        ),
-        (
-            "tstorage_records_written_total",
-            "Records of TStorage's clients that were stored.",
-            &all.records_written,
-        ),
-        (
-            "tstorage_records_unreachable_total",
-            "Records of TStorage's clients with a largest key component, which no request reaches; they are not stored.",
-            &all.records_unreachable,
-        ),
-        (
-            "tstorage_records_read_total",
-            "Records answered to TStorage's clients.",
-            &all.records_read,
         ),
         (
             "query_rows_total",

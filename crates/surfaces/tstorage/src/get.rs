@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use nilometer_service::{Error as ServiceError, Place, Privilege};
+use nilometer_service::{Error as ServiceError, Place, Privilege, Turn};
 use tokio::io::AsyncWrite;
 
 use crate::connection::{Outgoing, Shared};
 use crate::error::Error;
+use crate::metrics::READ;
 use crate::reader::{Reader, Step};
 use crate::table::{self, Shape};
 use crate::wire::{EPOCH_NS, KeyBox, Status, put_header};
@@ -40,14 +41,14 @@ pub(crate) async fn get<W: AsyncWrite + Unpin>(
     }
     // Before the snapshot: what is complete now is in it.
     let complete = complete(shared, asked).await?;
-    let _turn = shared.service.turn().await?;
+    let turn = shared.service.turn().await?;
     let mut asked = *asked;
     asked.max.acq = complete;
     let reader = reader(shared, &asked)?;
     let mut bytes = BytesMut::new();
     put_header(&mut bytes, Status::Ok, 0);
     if let Some(reader) = reader {
-        records(shared, reader, &mut bytes, outgoing).await?;
+        records(shared, (reader, turn), &mut bytes, outgoing).await?;
     }
     bytes.put_i32_le(0);
     put_header(&mut bytes, Status::Ok, 8);
@@ -55,17 +56,22 @@ pub(crate) async fn get<W: AsyncWrite + Unpin>(
     outgoing.send(&bytes).await
 }
 
-/// Sends what `bytes` has, and all records but the last ones, which it has then.
+/// Sends what `bytes` has, and all records but the last ones, which it has then. Each slice is read under a turn, which others have
+/// while the client takes what was read.
 async fn records<W: AsyncWrite + Unpin>(
     shared: &Arc<Shared>,
-    reader: Reader,
+    (reader, turn): (Reader, Turn),
     bytes: &mut BytesMut,
     outgoing: &mut Outgoing<W>,
 ) -> Result<(), Error> {
     let executor = shared.service.executor();
-    let step = |mut reader: Reader| {
+    let step = |mut reader: Reader, turn: Option<Turn>| {
         let by = Arc::clone(executor);
         async move {
+            let _turn = match turn {
+                Some(turn) => turn,
+                None => shared.service.turn_again().await?,
+            };
             let read = executor.block(move || {
                 let step = reader.step(&*by);
                 (reader, step)
@@ -75,7 +81,7 @@ async fn records<W: AsyncWrite + Unpin>(
             Ok::<_, Error>((reader, step?))
         }
     };
-    let mut next = step(reader).await;
+    let mut next = step(reader, Some(turn)).await;
     loop {
         let (reader, read) = match next {
             Ok(read) => read,
@@ -91,7 +97,7 @@ async fn records<W: AsyncWrite + Unpin>(
             records,
             is_last,
         } = read;
-        shared.service.counters().records_read.add(records);
+        shared.service.counters().counter(&READ).add(records);
         if is_last {
             for part in &parts {
                 bytes.extend_from_slice(part);
@@ -105,7 +111,7 @@ async fn records<W: AsyncWrite + Unpin>(
             }
             Ok::<(), Error>(())
         };
-        let (read, sent) = tokio::join!(step(reader), sending);
+        let (read, sent) = tokio::join!(step(reader, None), sending);
         sent?;
         bytes.clear();
         next = read.map(|(mut reader, step)| {

@@ -22,6 +22,7 @@ mod error;
 mod get;
 mod incoming;
 mod listener;
+mod metrics;
 mod payload;
 mod put;
 mod reader;

@@ -4,17 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nilometer_listener::{Came, Places};
-use nilometer_service::{CancellationToken, Error, Metric, Service};
+use nilometer_service::{CancellationToken, Error, Service};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::TstorageConfig;
 use crate::connection::{self, Shared};
-
-const CONNECTIONS: Metric = Metric {
-    name: "tstorage_connections",
-    help: "Connections of TStorage's clients that are open.",
-};
+use crate::metrics::{CONNECTIONS, READ, UNREACHABLE, WRITTEN};
 
 /// The name of the protocol where TLS asks for one.
 const PROTOCOL: &[u8] = b"tstorage";
@@ -29,6 +25,9 @@ pub(crate) async fn serve(
     // A role that is not there yet may be made later; who starts the server hears of it.
     if let Err(error) = service.access().standing_for(config.role.as_deref()) {
         tracing::warn!(%error, "clients of TStorage can do nothing (setting tstorage-role)");
+    }
+    for metric in [&WRITTEN, &UNREACHABLE, &READ] {
+        service.counters().counter(metric);
     }
     let tls = config.tls.as_ref();
     let tls = tls.map(|tls| tls.acceptor(&service, PROTOCOL));

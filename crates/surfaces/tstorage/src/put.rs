@@ -18,6 +18,7 @@ use crate::chunk::{Chunk, Row};
 use crate::connection::Shared;
 use crate::error::Error;
 use crate::incoming::Incoming;
+use crate::metrics::{UNREACHABLE, WRITTEN};
 use crate::table::{self, Shape};
 use crate::wire::{END, EPOCH_NS, PUT_BYTES, PUTA_BYTES, Status, put_header};
 
@@ -158,7 +159,8 @@ impl Put<'_> {
             || cap == i64::MAX
             || acq == Some(i64::MAX)
         {
-            self.shared.service.counters().records_unreachable.add(1);
+            let counters = self.shared.service.counters();
+            counters.counter(&UNREACHABLE).add(1);
             return Ok(None);
         }
         Ok(Some(Row {
@@ -290,7 +292,7 @@ async fn store(shared: Arc<Shared>, chunk: Chunk) -> Result<(i64, i64), Error> {
     });
     stored.await?;
     let counters = service.counters();
-    counters.records_written.add(rows as u64);
+    counters.counter(&WRITTEN).add(rows as u64);
     counters.body_bytes.add(bytes as u64);
     Ok(stamped)
 }

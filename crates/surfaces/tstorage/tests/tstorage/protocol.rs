@@ -249,9 +249,16 @@ fn records_at_the_largest_key_are_accepted_and_counted() {
     let below = record((i32::MAX - 1, i64::MAX - 1, i32::MAX - 1, 0, 0), "f");
     client.put(std::slice::from_ref(&below)).ok();
     assert_same(&client.get(MIN, MAX).ok().0, &[below]);
-    let counters = server.service.counters();
-    assert_eq!(counters.records_unreachable.get(), 5);
-    assert_eq!(counters.records_written.get(), 1);
+    let counted = server.service.counters().of_surfaces();
+    let counted = |name| {
+        counted
+            .iter()
+            .find(|(metric, _)| metric.name == name)
+            .unwrap()
+            .1
+    };
+    assert_eq!(counted("tstorage_records_unreachable_total"), 5);
+    assert_eq!(counted("tstorage_records_written_total"), 1);
 }
 
 #[test]
