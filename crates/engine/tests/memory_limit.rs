@@ -282,9 +282,12 @@ fn write_segments(engine: &Arc<Engine>, is_apart: bool) {
     for segment in 0..MERGED_SEGMENTS {
         for first in (0..MERGED_ROWS).step_by(64) {
             let lines: Vec<String> = (first..first + 64)
-                .map(|row| match is_apart {
-                    true => segment * MERGED_ROWS + row,
-                    false => row * MERGED_SEGMENTS + segment,
+                .map(|row| {
+                    if is_apart {
+                        segment * MERGED_ROWS + row
+                    } else {
+                        row * MERGED_SEGMENTS + segment
+                    }
                 })
                 .map(|time| format!("m w=\"{}\" {time}", merged_text(time)))
                 .collect();
