@@ -528,7 +528,7 @@ fn what_is_written_quickly_is_plain_and_comes_back() {
     let values: Vec<[u8; 12]> = (0..600_u32)
         .map(|row| {
             let mut value = *b"0000 rows -7";
-            value[..4].copy_from_slice(&row.to_be_bytes());
+            value[..4].copy_from_slice(&row.to_le_bytes());
             value
         })
         .collect();

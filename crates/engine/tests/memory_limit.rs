@@ -17,8 +17,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::Session;
@@ -354,7 +354,7 @@ fn merges_in_little_memory(name: &str, is_apart: bool) {
             .collect::<Vec<_>>()
     };
     let all = read(vec![at("time")], i64::MIN..=i64::MAX);
-    let rows: usize = all.iter().map(|batch| batch.num_rows()).sum();
+    let rows: usize = all.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows as u64, MERGED_ROWS * MERGED_SEGMENTS);
     for batch in read(vec![at("w")], 3_000..=3_099) {
         let texts = batch.column(0).as_string::<i32>();
