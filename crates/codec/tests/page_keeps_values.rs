@@ -522,6 +522,41 @@ fn calm_between_bursts_is_as_small_as_calm() {
     );
 }
 
+/// The log writes payloads so: compressing them took a fifth of the time of a write.
+#[test]
+fn what_is_written_quickly_is_plain_and_comes_back() {
+    let values: Vec<[u8; 12]> = (0..600_u32)
+        .map(|row| {
+            let mut value = *b"0000 rows -7";
+            value[..4].copy_from_slice(&row.to_le_bytes());
+            value
+        })
+        .collect();
+    let offsets: Vec<u32> = (0..=600).map(|row| row * 12).collect();
+    let bytes = values.concat();
+    let column = ColumnRef {
+        values: ValuesRef::Bytes {
+            offsets: &offsets,
+            bytes: &bytes,
+        },
+        validity: None,
+    };
+    let encoded = |set| {
+        let mut page = Vec::new();
+        encode_page_of(column, set, &mut page).unwrap();
+        page
+    };
+    let quick = encoded(PageSet::Quick);
+    assert_eq!(page_header(&quick).unwrap().encoding, Encoding::Plain);
+    let small = encoded(PageSet::First);
+    assert_eq!(page_header(&small).unwrap().encoding, Encoding::PlainZstd);
+    for page in [quick, small] {
+        let mut out = ColumnBuf::default();
+        decode_page(&page, &mut out).unwrap();
+        assert_eq!(out.text(), (offsets.as_slice(), bytes.as_slice()));
+    }
+}
+
 #[test]
 fn a_restarted_counter_costs_one_patch() {
     let step = |index: i64| 47 + (index * 5) % 7;

@@ -17,8 +17,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::Session;
@@ -282,9 +282,12 @@ fn write_segments(engine: &Arc<Engine>, is_apart: bool) {
     for segment in 0..MERGED_SEGMENTS {
         for first in (0..MERGED_ROWS).step_by(64) {
             let lines: Vec<String> = (first..first + 64)
-                .map(|row| match is_apart {
-                    true => segment * MERGED_ROWS + row,
-                    false => row * MERGED_SEGMENTS + segment,
+                .map(|row| {
+                    if is_apart {
+                        segment * MERGED_ROWS + row
+                    } else {
+                        row * MERGED_SEGMENTS + segment
+                    }
                 })
                 .map(|time| format!("m w=\"{}\" {time}", merged_text(time)))
                 .collect();
@@ -351,7 +354,7 @@ fn merges_in_little_memory(name: &str, is_apart: bool) {
             .collect::<Vec<_>>()
     };
     let all = read(vec![at("time")], i64::MIN..=i64::MAX);
-    let rows: usize = all.iter().map(|batch| batch.num_rows()).sum();
+    let rows: usize = all.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows as u64, MERGED_ROWS * MERGED_SEGMENTS);
     for batch in read(vec![at("w")], 3_000..=3_099) {
         let texts = batch.column(0).as_string::<i32>();

@@ -196,15 +196,16 @@ fn stretches(
     chains: &[Chain<'_>],
     time: &RangeInclusive<i64>,
 ) -> Vec<RangeInclusive<i64>> {
-    let (mut weights, mut all) = (RowWeights::default(), 0);
-    for element in cluster {
-        let bytes = chains.get(element.chain);
-        let bytes = bytes.map_or(0, |chain| chain.large_bytes(element));
-        weights.add_block((&element.entry, bytes), time);
-        all += bytes;
-    }
-    if all <= MERGED_LARGE_BYTES {
+    let bytes_of = |element: &Element| {
+        let chain = chains.get(element.chain);
+        chain.map_or(0, |chain| chain.large_bytes(element))
+    };
+    if cluster.iter().map(bytes_of).sum::<u64>() <= MERGED_LARGE_BYTES {
         return vec![time.clone()];
+    }
+    let mut weights = RowWeights::default();
+    for element in cluster {
+        weights.add_block((&element.entry, bytes_of(element)), time);
     }
     let (mut first, last) = (*time.start(), *time.end());
     let mut stretches = Vec::new();
