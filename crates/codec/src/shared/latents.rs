@@ -111,7 +111,7 @@ struct Variable {
     /// How often differences were taken.
     order: usize,
     /// Bits of the values that they begin with.
-    bits: u32,
+    width: u32,
 }
 
 /// What is carried from batch to batch.
@@ -244,11 +244,11 @@ fn base_of<L: Latent>(base: &DynLatent) -> Option<u64> {
 }
 
 impl Variable {
-    fn of<L: Latent>(meta: &ChunkLatentVarMeta, order: usize, bits: u32) -> Option<Self> {
+    fn of<L: Latent>(meta: &ChunkLatentVarMeta, order: usize, width: u32) -> Option<Self> {
         let bins = meta.bins.downcast_ref::<L>()?;
         let has_bins = !bins.is_empty();
         // Differences are written with half of all numbers added, so that small ones of both signs are neighbours.
-        let center = if order > 0 { 1 << (bits - 1) } else { 0 };
+        let center = if order > 0 { 1 << (width - 1) } else { 0 };
         let bins = bins.iter().map(|bin| Bin {
             weight: bin.weight,
             lower: bin.lower.to_u64().wrapping_add(center),
@@ -258,7 +258,7 @@ impl Variable {
             coder: Coder::new(bins.collect(), meta.ans_size_log)?,
             has_bins,
             order,
-            bits,
+            width,
         })
     }
 
@@ -272,7 +272,7 @@ impl Variable {
             moments: [0; ORDER_MAX],
         };
         for moment in &mut progress.moments[..self.order] {
-            *moment = match self.bits {
+            *moment = match self.width {
                 64 => bits.take(32)? | bits.take(32)? << 32,
                 narrower => bits.take(narrower)?,
             };

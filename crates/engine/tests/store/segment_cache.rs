@@ -33,8 +33,9 @@ fn store() -> (CountingDisk, Answer) {
         let lines: String = (0..200)
             .map(|at| {
                 format!(
-                    "m,host=h{} v={at}i,w=\"{part}\" {}\n",
+                    "m,host=h{} v={}i,w=\"{part}\" {}\n",
                     part % 3,
+                    at * at * 31 % 997,
                     part * 100 + at
                 )
             })

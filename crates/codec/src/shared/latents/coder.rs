@@ -16,8 +16,6 @@ pub(super) const STATES: usize = 4;
 const OFFSET_BITS_MAX: u32 = 57;
 /// Bits of a symbol, four of which one read has.
 const TABLE_LOG_MAX: u32 = 14;
-/// Set above all bits that are read of a word; how far it has come down says how many have been.
-const MARK: u64 = 1 << 63;
 /// Widths that are looked at together: where all are 0 there is nothing to add.
 const TOGETHER: usize = 8;
 
@@ -185,23 +183,24 @@ impl Coder {
             let read = *word as u16 & entry.mask;
             *word = word.wrapping_shr(u32::from(entry.bits));
             *state = usize::from(entry.next.wrapping_add(read));
+            usize::from(entry.bits)
         };
         let (fours, ends) = values.as_chunks_mut::<STATES>();
         let (width_fours, width_ends) = widths.as_chunks_mut::<STATES>();
         let mut here = bits.at;
         for (values, widths) in fours.iter_mut().zip(width_fours) {
-            let mut word = bits.word(here)? | MARK;
-            step(&mut first, &mut word, &mut values[0], &mut widths[0]);
-            step(&mut second, &mut word, &mut values[1], &mut widths[1]);
-            step(&mut third, &mut word, &mut values[2], &mut widths[2]);
-            step(&mut fourth, &mut word, &mut values[3], &mut widths[3]);
-            here = here.wrapping_add(come_down(word));
+            let mut word = bits.word(here)?;
+            // How many bits the four take is known from their states, before the word is there: so the next one is read meanwhile.
+            let mut taken = step(&mut first, &mut word, &mut values[0], &mut widths[0]);
+            taken += step(&mut second, &mut word, &mut values[1], &mut widths[1]);
+            taken += step(&mut third, &mut word, &mut values[2], &mut widths[2]);
+            taken += step(&mut fourth, &mut word, &mut values[3], &mut widths[3]);
+            here = here.wrapping_add(taken);
         }
         let ends = ends.iter_mut().zip(width_ends);
         for ((value, width), state) in ends.zip([&mut first, &mut second, &mut third]) {
-            let mut word = bits.word(here)? | MARK;
-            step(state, &mut word, value, width);
-            here = here.wrapping_add(come_down(word));
+            let mut word = bits.word(here)?;
+            here = here.wrapping_add(step(state, &mut word, value, width));
         }
         *states = [first, second, third, fourth];
         bits.at = here;
@@ -218,12 +217,6 @@ const LARGEST: usize = 1 << TABLE_LOG_MAX;
 
 fn rooms() -> impl Iterator<Item = usize> {
     [SMALL, MIDDLE, LARGE, LARGER, LARGEST].into_iter()
-}
-
-/// How far the mark of a word has come down; the lowest bit is set to spare the case of a word that has none.
-#[inline]
-fn come_down(word: u64) -> usize {
-    (word | 1).leading_zeros() as usize
 }
 
 /// Adds offsets where most have no bits; beyond the values widths are 0, up to a whole number of those looked at together.
