@@ -1,4 +1,4 @@
-//! Which rows of a page are null, as a bitmap or as the positions of those that are.
+//! Nulls of a page: a bitmap, or positions where these are shorter.
 //!
 //! Does: take either off the front of a page, write either, whichever is shorter. Does not: know values.
 //!
