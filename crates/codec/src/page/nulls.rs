@@ -1,4 +1,4 @@
-//! Which rows of a page are null, as a bitmap or as the positions of those that are.
+//! Null rows of a page, as a bitmap or as positions.
 //!
 //! Does: take either off the front of a page, write either, whichever is shorter. Does not: know values.
 //!
