@@ -494,15 +494,15 @@ async fn a_cursor_that_waits_for_its_client_leaves_its_turn_to_others() {
     let mut clients = Vec::new();
     for _ in 0..2 {
         let mut client = Client::connect(&server).await;
-        assert_eq!(client.query("BEGIN").await, "CZ BEGIN");
+        assert_eq!(client.query("BEGIN").await, "CZ BEGIN, T");
         let declared = client.query("DECLARE c CURSOR FOR SELECT rows 10").await;
-        assert_eq!(declared, "CZ DECLARE CURSOR");
-        assert_eq!(client.query("FETCH 2 FROM c").await, "TDDCZ FETCH 2");
+        assert_eq!(declared, "CZ DECLARE CURSOR, T");
+        assert_eq!(client.query("FETCH 2 FROM c").await, "TDDCZ FETCH 2, T");
         clients.push(client);
     }
     for client in &mut clients {
-        assert_eq!(client.query("SELECT rows 1").await, "TDCZ SELECT 1");
-        assert_eq!(client.query("FETCH 3 FROM c").await, "TDDDCZ FETCH 3");
+        assert_eq!(client.query("SELECT rows 1").await, "TDCZ SELECT 1, T");
+        assert_eq!(client.query("FETCH 3 FROM c").await, "TDDDCZ FETCH 3, T");
     }
     drop(clients);
     server.end().await;
