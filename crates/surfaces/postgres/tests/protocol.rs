@@ -199,17 +199,22 @@ impl Client {
     }
 
     async fn hello(server: &Server, parameters: &str) -> Self {
-        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        Self::try_hello(server, parameters).await.unwrap()
+    }
+
+    /// An error where the server has closed meanwhile.
+    async fn try_hello(server: &Server, parameters: &str) -> std::io::Result<Self> {
+        let mut socket = TcpStream::connect(server.address).await?;
         let mut body = vec![0, 3, 0, 0];
         body.extend(parameters.replace(' ', "\0").bytes());
         body.extend(b"\0\0");
         let length = u32::try_from(body.len() + 4).unwrap();
-        socket.write_all(&length.to_be_bytes()).await.unwrap();
-        socket.write_all(&body).await.unwrap();
-        Self {
+        socket.write_all(&length.to_be_bytes()).await?;
+        socket.write_all(&body).await?;
+        Ok(Self {
             socket,
             key: (0, 0),
-        }
+        })
     }
 
     async fn send(&mut self, kind: u8, body: &[u8]) {
@@ -467,7 +472,9 @@ async fn who_says_nothing_has_a_place_too() {
     // Who goes leaves the place.
     drop(silent);
     let mut client = loop {
-        let mut client = Client::hello(&server, "user ada database d").await;
+        let Ok(mut client) = Client::try_hello(&server, "user ada database d").await else {
+            continue;
+        };
         if client
             .until(b'Z')
             .await
