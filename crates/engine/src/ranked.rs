@@ -206,6 +206,13 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
+/// Runs `work` as if it were on a thread of its own: locks that this thread holds do not count in it. For a simulation that has
+/// another client come while a call waits for the disk, all on one thread.
+#[cfg(any(test, feature = "lock-order"))]
+pub fn as_another_thread<T>(work: impl FnOnce() -> T) -> T {
+    checked::apart(work)
+}
+
 #[cfg(any(test, debug_assertions, feature = "lock-order"))]
 use checked::Held;
 #[cfg(not(any(test, debug_assertions, feature = "lock-order")))]
@@ -220,6 +227,22 @@ mod checked {
     thread_local! {
         /// Ranks of the locks that this thread holds.
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// See [`super::as_another_thread`].
+    #[cfg(any(test, feature = "lock-order"))]
+    pub(super) fn apart<T>(work: impl FnOnce() -> T) -> T {
+        /// Gives back what was held, after a panic too.
+        struct Back(Vec<Rank>);
+
+        impl Drop for Back {
+            fn drop(&mut self) {
+                HELD.set(std::mem::take(&mut self.0));
+            }
+        }
+
+        let _back = Back(HELD.take());
+        work()
     }
 
     /// That the thread holds a lock of this rank.
@@ -301,6 +324,21 @@ mod tests {
         assert!(panics(|| drop((catalogue.read(), catalogue.read()))));
         // The panics have left nothing behind.
         drop((manifest.lock(), catalogue.write(), state.lock()));
+    }
+
+    #[test]
+    fn what_another_thread_holds_does_not_count() {
+        let state = Mutex::new(Rank::State, ());
+        let manifest = Mutex::new(Rank::Manifest, ());
+        let held = state.lock();
+        as_another_thread(|| drop(manifest.lock()));
+        assert!(panics(|| as_another_thread(|| {
+            drop((manifest.lock(), state.try_lock(), manifest.lock()));
+        })));
+        // It holds what it held.
+        assert!(panics(|| drop(manifest.lock())));
+        drop(held);
+        drop(manifest.lock());
     }
 
     #[test]

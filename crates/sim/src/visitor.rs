@@ -55,7 +55,7 @@ impl Visitor {
             }
         };
         if let Some((_, _, visit)) = visit {
-            visit();
+            nilometer_engine::as_another_thread(visit);
         }
     }
 }
