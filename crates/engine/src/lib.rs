@@ -84,7 +84,7 @@ pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;
 pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
-#[cfg(feature = "lock-order")]
+#[cfg(any(test, feature = "lock-order"))]
 pub use ranked::as_another_thread;
 pub use read::inspect;
 pub use read::latest::LastRows;
