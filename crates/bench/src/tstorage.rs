@@ -435,7 +435,7 @@ mod tests {
     use super::*;
     use crate::workload::Workload;
 
-    fn spec() -> Spec {
+    pub(super) fn spec() -> Spec {
         let start_ns = EPOCH_NS + 473_299_200_000_000_000;
         Spec {
             workload: Workload::CpuOnly,

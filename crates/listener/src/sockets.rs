@@ -8,9 +8,13 @@ use nilometer_service::{CancellationToken, Metric, Service};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
+
+/// Shortest time between two lines of the log about clients that were turned away: thousands may come in a second.
+const TURNED_AWAY_PAUSE: Duration = Duration::from_secs(10);
 
 /// How many clients a protocol may have. Each has its place from the first byte: who says nothing holds a file and memory too.
 #[derive(Debug, Clone)]
@@ -50,6 +54,7 @@ pub async fn serve<F>(
     let of = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
     let (inside, lobby) = (of(places.connections_max.max(1)), of(places.lobby));
     let open = service.counters().gauge(&places.open);
+    let mut turned_away = TurnedAway::default();
     let mut running = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -72,7 +77,7 @@ pub async fn serve<F>(
             service.counters().limits_hit.note(Some(places.setting));
         }
         let Ok(place) = place.or_else(|_| Arc::clone(&lobby).try_acquire_owned()) else {
-            tracing::warn!(%peer, "a client was turned away: too many are connected (setting {})", places.setting);
+            turned_away.note(peer, places.setting);
             continue;
         };
         if let Err(error) = socket.set_nodelay(true) {
@@ -95,5 +100,27 @@ pub async fn serve<F>(
     let ended = async { while running.join_next().await.is_some() {} };
     if tokio::time::timeout(time_max, ended).await.is_err() {
         tracing::warn!("connections were cut at shutdown (setting shutdown-ms-max)");
+    }
+}
+
+/// Clients that had no place, for the log.
+#[derive(Debug, Default)]
+struct TurnedAway {
+    clients: u64,
+    last_told: Option<Instant>,
+}
+
+impl TurnedAway {
+    /// Counts one, and tells of all of them since the last line if that is long ago.
+    fn note(&mut self, peer: SocketAddr, setting: &str) {
+        self.clients += 1;
+        if self
+            .last_told
+            .is_none_or(|at| at.elapsed() >= TURNED_AWAY_PAUSE)
+        {
+            let clients = std::mem::take(&mut self.clients);
+            self.last_told = Some(Instant::now());
+            tracing::warn!(%peer, clients, "clients were turned away, the last of them this one: too many are connected (setting {setting})");
+        }
     }
 }

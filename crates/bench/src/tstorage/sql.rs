@@ -98,19 +98,7 @@ pub(super) fn hours_of(spec: &Spec, start_ns: i64, window_ns: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workload;
-
-    fn spec() -> Spec {
-        let start_ns = parse("2016-01-01T00:00:00Z");
-        Spec {
-            workload: Workload::CpuOnly,
-            hosts: 3,
-            start_ns,
-            end_ns: start_ns + 24 * HOUR_NS,
-            interval_ns: 300_000_000_000,
-            seed: 123,
-        }
-    }
+    use crate::tstorage::tests::spec;
 
     fn parse(text: &str) -> i64 {
         crate::calendar::parse_rfc3339(text).unwrap()

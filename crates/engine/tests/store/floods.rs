@@ -23,6 +23,17 @@ fn open(disk: &MemoryDisk, options: Options) -> Arc<Engine> {
     Arc::new(Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options).unwrap())
 }
 
+/// A store with the database `d` that may have so much memory.
+fn with_memory(bytes: u64) -> Arc<Engine> {
+    let options = Options {
+        memory_bytes_max: bytes,
+        ..Options::default()
+    };
+    let engine = open(&MemoryDisk::new(), options);
+    engine.create_database("d").unwrap();
+    engine
+}
+
 fn write(engine: &Arc<Engine>, body: &str) -> Result<u64, Error> {
     let mut session = Session::new(Arc::clone(engine), "d").unwrap();
     let report = session.write_lines(body.as_bytes(), Precision::Nanosecond)?;
@@ -160,13 +171,7 @@ fn a_table_takes_so_many_tags_and_who_writes_more_is_told() {
 
 #[test]
 fn names_are_in_the_memory_budget_and_a_body_that_does_not_fit_is_refused_whole() {
-    let disk = MemoryDisk::new();
-    let options = Options {
-        memory_bytes_max: 16 * MIB,
-        ..Options::default()
-    };
-    let engine = open(&disk, options);
-    engine.create_database("d").unwrap();
+    let engine = with_memory(16 * MIB);
     let error = write(&engine, &tables(0, 40_000)).unwrap_err();
     assert!(matches!(error, Error::Memory { .. }), "{error}");
     let text = error.to_string();
@@ -190,13 +195,7 @@ fn names_are_in_the_memory_budget_and_a_body_that_does_not_fit_is_refused_whole(
 /// its end.
 #[test]
 fn new_series_are_in_the_memory_budget_while_their_body_is_read() {
-    let disk = MemoryDisk::new();
-    let options = Options {
-        memory_bytes_max: 16 * MIB,
-        ..Options::default()
-    };
-    let engine = open(&disk, options);
-    engine.create_database("d").unwrap();
+    let engine = with_memory(16 * MIB);
     let series = |from: usize, to: usize| {
         (from..to).fold(String::new(), |mut text, n| {
             writeln!(text, "long,id={n:0100} v=1 {n}").unwrap();

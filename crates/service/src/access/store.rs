@@ -98,10 +98,13 @@ pub(super) fn verifiers(snapshot: &Snapshot, name: &str) -> Option<Verifiers> {
     })
 }
 
+/// What a user may do, in databases that are there.
 pub(crate) fn grants(snapshot: &Snapshot, user: &str) -> Vec<Grant> {
     let all = rows(snapshot, GRANTS);
     let own = all.iter().filter(|row| text(row, 0) == user);
     let mut grants: Vec<Grant> = own.map(|row| grant_of(row)).collect();
+    // A stop in the middle of a drop or a rename may have left some of a name that no database has.
+    grants.retain(|grant| snapshot.default_schema(&grant.database).is_some());
     grants.sort();
     grants
 }

@@ -24,7 +24,7 @@ use crate::execution::{Job, Piece, Running};
 use crate::rows::Encoding;
 use crate::settings::Settings;
 use crate::shared::{Number, Shared};
-use crate::sqlstate::{CANCELLED, LIMIT, PROTOCOL_VIOLATION, Refused, SHUTDOWN};
+use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused, SHUTDOWN};
 use crate::statement::Statement;
 use crate::values::moment::Zone;
 use crate::wire::frames::{Frames, Message, ReadError, Received, Refusal};
@@ -165,6 +165,7 @@ where
 
     /// Says why the connection ends.
     async fn end(mut self, refused: &Refused) {
+        self.note_limit(refused);
         replies::fatal(&mut self.out, refused);
         let _ = self.flush().await;
         let _ = self.socket.shutdown().await;
@@ -173,8 +174,8 @@ where
     /// A message for which there was no room.
     async fn pass(&mut self, kind: u8, why: Refusal) -> Result<(), Gone> {
         let refused = match why {
-            Refusal::TooLong { bytes, bytes_max } => Refused::new(
-                LIMIT,
+            Refusal::TooLong { bytes, bytes_max } => Refused::limit(
+                "pg-message-bytes-max",
                 format!(
                     "a message is limited to {bytes_max} bytes, this one has {bytes} (setting pg-message-bytes-max)"
                 ),
@@ -269,8 +270,15 @@ where
         }
     }
 
+    /// Counts what the client is told, if it is about a limit.
+    fn note_limit(&self, refused: &Refused) {
+        let counters = self.shared.service.counters();
+        counters.limits_hit.note(refused.setting);
+    }
+
     /// Tells the client what is wrong; a transaction that is open has failed.
     fn refuse(&mut self, refused: &Refused) {
+        self.note_limit(refused);
         replies::refused(&mut self.out, refused);
         if self.transaction == TransactionStatus::Transaction {
             self.transaction = TransactionStatus::Error;

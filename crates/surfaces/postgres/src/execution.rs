@@ -135,20 +135,15 @@ async fn run(
         Some(Ok(Ok(()))) => return,
         Some(Ok(Err(Ended::Refused(refused)))) => *refused,
         Some(Ok(Err(Ended::Failed(error)))) => {
-            service.counters().limits_hit.note(error.setting());
             Refused::of(&error, &job.text, job.characters_before)
         }
         Some(Err(_)) => Refused::from(Error::Panicked { what: "statement" }),
         None if time_max < limit => {
             Refused::new(CANCELLED, "canceling statement due to statement timeout")
         }
-        None => {
-            let error = Error::QueryTime {
-                limit_ms: service.options().query.query_ms_max,
-            };
-            service.counters().limits_hit.note(error.setting());
-            Refused::from(error)
-        }
+        None => Refused::from(Error::QueryTime {
+            limit_ms: service.options().query.query_ms_max,
+        }),
     };
     // Whoever does not listen any more does not need the error.
     let _ = pieces.send(Piece::Failed(Box::new(refused))).await;

@@ -16,6 +16,8 @@ pub(crate) struct Refused {
     pub(crate) hint: Option<&'static str>,
     /// What a constraint that was offended is about.
     pub(crate) about: Option<Box<About>>,
+    /// The setting whose limit was reached.
+    pub(crate) setting: Option<&'static str>,
 }
 
 /// What a constraint that was offended is about, as clients are told of it.
@@ -70,11 +72,20 @@ impl Refused {
             place: None,
             hint: None,
             about: None,
+            setting: None,
         }
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Self {
         Self::new(FEATURE_NOT_SUPPORTED, message)
+    }
+
+    /// The same, for the limit of a setting.
+    pub(crate) fn limit(setting: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            setting: Some(setting),
+            ..Self::new(LIMIT, message)
+        }
     }
 
     pub(crate) fn hint(mut self, hint: &'static str) -> Self {
@@ -118,6 +129,7 @@ impl Refused {
 impl From<&Error> for Refused {
     fn from(error: &Error) -> Self {
         let mut refused = Self::new(code_of(error), error.to_string());
+        refused.setting = error.setting();
         refused.about = error.offence().map(|offence| {
             Box::new(About {
                 table: offence.table.to_owned(),

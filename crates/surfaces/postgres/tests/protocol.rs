@@ -142,6 +142,7 @@ impl Rows for Numbers {
 
 struct Server {
     address: std::net::SocketAddr,
+    service: Arc<Service>,
     stop: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<Result<(), Error>>,
 }
@@ -157,14 +158,15 @@ async fn server(options: ServiceOptions) -> Server {
     engine.create_database("d").unwrap();
     let executor = Threads::start(2).unwrap();
     let languages = |_: &_| Ok(vec![Arc::new(Fake) as Arc<dyn Language>]);
-    let service = Service::new(Arc::new(engine), executor, options, languages);
+    let service = Service::new(Arc::new(engine), executor, options, languages).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let surfaces: Vec<Box<dyn Surface>> = vec![Box::new(Postgres { listener, config })];
-    let served = tokio::spawn(service.unwrap().serve(surfaces, stopped));
+    let served = tokio::spawn(Arc::clone(&service).serve(surfaces, stopped));
     Server {
         address,
+        service,
         stop,
         served,
     }
@@ -174,6 +176,12 @@ impl Server {
     async fn end(self) {
         self.stop.send(()).unwrap();
         self.served.await.unwrap().unwrap();
+    }
+
+    /// How often clients have reached the limit of a setting.
+    fn limit_hit(&self, setting: &str) -> u64 {
+        let all = self.service.counters().limits_hit.get();
+        all.get(setting).copied().unwrap_or_default()
     }
 }
 
@@ -469,6 +477,7 @@ async fn who_says_nothing_has_a_place_too() {
     let first = silent.first_mut().unwrap();
     let early = tokio::time::timeout(Duration::from_millis(50), first.read_u8());
     assert!(early.await.is_err(), "the first one has its place");
+    assert_eq!(server.limit_hit("pg-connections-max"), 65);
     // Who goes leaves the place.
     drop(silent);
     let mut client = loop {
@@ -485,6 +494,31 @@ async fn who_says_nothing_has_a_place_too() {
         }
     };
     assert_eq!(client.query("SELECT rows 1").await, "TDCZ SELECT 1");
+    drop(client);
+    server.end().await;
+}
+
+/// The story: only limits that clients of HTTP reached were counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_a_client_reaches_is_counted() {
+    let mut options = ServiceOptions::default();
+    options.query.query_ms_max = 20;
+    let server = server(options).await;
+    let mut client = Client::connect(&server).await;
+    let long = format!("SELECT '{}'", "x".repeat(100_000));
+    for (statement, setting) in [
+        (long.as_str(), "pg-message-bytes-max"),
+        ("SELECT slow", "query-ms-max"),
+    ] {
+        for times in 1..3 {
+            assert!(client.query(statement).await.starts_with("EZ"));
+            assert_eq!(server.limit_hit(setting), times, "{setting}");
+        }
+    }
+    // What is wrong in another way is none.
+    let before = server.service.counters().limits_hit.get();
+    assert!(client.query("SELECT wrong").await.starts_with("EZ"));
+    assert_eq!(server.service.counters().limits_hit.get(), before);
     drop(client);
     server.end().await;
 }

@@ -143,7 +143,7 @@ impl Pending {
         self.series.capacity() * size_of::<Wanted>()
             + self.tags.capacity() * size_of::<(ColumnId, usize, usize)>()
             + self.text.capacity()
-            // A table has a seventh more places than it says, and twice as many while it grows.
+            // A table has a seventh more places than it says.
             + self.by_text.capacity() * entry * 8 / 7
     }
 

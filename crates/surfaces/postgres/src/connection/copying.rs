@@ -173,8 +173,8 @@ where
                 Ok(Received::Refused { why, .. }) => {
                     return Err(match why {
                         Refusal::Memory(error) => error.into(),
-                        Refusal::TooLong { bytes, bytes_max } => Refused::new(
-                            crate::sqlstate::LIMIT,
+                        Refusal::TooLong { bytes, bytes_max } => Refused::limit(
+                            "pg-message-bytes-max",
                             format!("a message of COPY is limited to {bytes_max} bytes, this one has {bytes} (setting pg-message-bytes-max)"),
                         )
                         .into(),

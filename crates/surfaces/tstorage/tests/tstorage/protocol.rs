@@ -316,4 +316,6 @@ fn a_payload_beyond_the_limit_is_refused() {
     client.put(&[record(key(1, 1), vec![0; 10])]).ok();
     let refused = client.put(&[record(key(1, 1), vec![0; 11])]);
     assert_eq!(refused, Answer::Status(-1));
+    let limits = server.service.counters().limits_hit.get();
+    assert_eq!(limits["tstorage-payload-bytes-max"], 1);
 }
