@@ -12,11 +12,11 @@ use nilometer_engine::{Engine, Snapshot};
 use nilometer_influxql_syntax::ast::Select;
 use nilometer_influxql_syntax::format_clock;
 use nilometer_series::{
-    Context, Error as SeriesError, Limits, MemoryAccount, MemoryFull, Threads, Unwatched,
+    Context, Error as SeriesError, INLINE_ROWS, Limits, MemoryAccount, MemoryFull, Threads, Watch,
 };
 use nilometer_service::{
-    CancellationToken, Class, Error as ServiceError, Executor, Outcome, QueryMemory, QueryOptions,
-    Running, Session, SetStream,
+    Class, Error as ServiceError, Executor, Outcome, QueryMemory, QueryOptions, Running, Session,
+    SetStream, Stop, long,
 };
 
 use crate::into::{self, Target, Written};
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     running: Running,
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
-    let (context, watch) = lent(options, &running);
+    let (context, watched) = lent(options, &running);
     let asked = asked_of(engine, session, &snapshot, &context);
     let tags = into::tag_columns(select);
     // Tags of top() and bottom() are columns of an answer, and of what is written tags.
@@ -40,12 +40,12 @@ pub(crate) async fn run(
         target: None,
         ..select.clone()
     });
-    let sets = match select::run(shown.as_ref().unwrap_or(select), &asked) {
+    let sets = match sets(shown.as_ref().unwrap_or(select), &asked, &watched) {
         Ok(sets) => sets,
         Err(error) => return Err(said(error, &running)),
     };
     let Some(target) = &select.target else {
-        return answer(sets, running, watch);
+        return answer(sets, running);
     };
     let target = Target::of(&snapshot, target, session, engine.wall_ns())?.with_tags(tags);
     let (engine, executor) = (Arc::clone(engine), Arc::clone(running.stop().executor()));
@@ -55,7 +55,6 @@ pub(crate) async fn run(
         for set in sets {
             written.write(&set.map_err(|error| said(error, &running))?)?;
         }
-        drop(watch);
         SetStream::of(running, vec![written.shown()?])
     };
     let done = executor.block(work).await;
@@ -72,7 +71,7 @@ pub(crate) fn explain(
     running: Running,
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
-    let (context, _watch) = lent(options, &running);
+    let (context, _) = lent(options, &running);
     let asked = asked_of(engine, session, &snapshot, &context);
     match select::explain(select, &asked) {
         Ok(lines) => {
@@ -92,21 +91,24 @@ pub(crate) fn analyze(
     running: Running,
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
-    let (context, _watch) = lent(options, &running);
+    let (context, watched) = lent(options, &running);
     let asked = asked_of(engine, session, &snapshot, &context);
     let begun = Instant::now();
     let plan = select::explain(select, &asked).map_err(|error| said(error, &running))?;
     let planned = begun.elapsed();
-    let sets = select::run(select, &asked).map_err(|error| said(error, &running))?;
-    let (mut series, mut rows, mut last) = (0_u64, 0_usize, None);
-    for set in sets {
-        let set = set.map_err(|error| said(error, &running))?;
-        rows += set.rows.len();
-        if last.as_ref() != Some(&set.head) {
-            series += 1;
-            last = Some(set.head);
+    let mut read = || {
+        let (mut series, mut rows, mut last) = (0_u64, 0_usize, None);
+        for set in sets(select, &asked, &watched)? {
+            let set = set?;
+            rows += set.rows.len();
+            if last.as_ref() != Some(&set.head) {
+                series += 1;
+                last = Some(set.head);
+            }
         }
-    }
+        Ok((series, rows))
+    };
+    let (series, rows) = long(&mut read).map_err(|error| said(error, &running))?;
     let executed = begun.elapsed();
     let shown = |time: Duration| format_clock(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
     let branch = "\u{251c}\u{2500}\u{2500} ";
@@ -145,29 +147,47 @@ fn asked_of<'a>(
     }
 }
 
-/// What a series query is given, and what ends it.
-fn lent(options: &QueryOptions, running: &Running) -> (Context, Watch) {
-    let flag = Arc::new(AtomicBool::new(false));
-    let watch = Watch::of(running, Arc::clone(&flag));
+/// What a series query is given.
+fn lent(options: &QueryOptions, running: &Running) -> (Context, Arc<Watched>) {
+    let watched = Arc::new(Watched {
+        stop: running.stop().clone(),
+        is_long: AtomicBool::new(false),
+    });
     let context = Context {
         threads: threads(options, running.stop().executor()),
         memory: Arc::new(Memory(Arc::clone(running.memory()))),
-        cancel: flag,
+        cancel: Arc::default(),
         limits: Limits {
             buckets: options.gapfill_buckets_max as u64,
         },
-        watch: Arc::new(Unwatched),
+        watch: Arc::<Watched>::clone(&watched),
     };
-    (context, watch)
+    (context, watched)
+}
+
+/// Works a SELECT out. One that turns out to read much begins anew, with the thread to itself.
+fn sets(
+    select: &Select,
+    asked: &SelectContext<'_>,
+    watched: &Watched,
+) -> Result<Sets, select::Error> {
+    match select::run(select, asked) {
+        Err(select::Error::Series(SeriesError::Declined { .. })) => {
+            watched.is_long.store(true, Ordering::Relaxed);
+            long(|| select::run(select, asked))
+        }
+        sets => {
+            // What is read later is read a batch at a time.
+            watched.is_long.store(true, Ordering::Relaxed);
+            sets
+        }
+    }
 }
 
 /// Hands series over as they are asked for.
-fn answer(sets: Sets, running: Running, watch: Watch) -> Result<Outcome, ServiceError> {
-    let mut sets = sets;
+fn answer(mut sets: Sets, running: Running) -> Result<Outcome, ServiceError> {
     let ended = running.stop().clone();
     let sets = std::iter::from_fn(move || {
-        // Until the last of them was asked for.
-        let _ = &watch;
         let set = sets.next()?;
         Some(set.map_err(|error| match error {
             // The list of statements knows who ended it.
@@ -266,30 +286,24 @@ impl Threads for Scoped {
                 work(task);
             }
         };
-        self.executor.run_together(threads, &|_| drain());
+        // Thousands of rows are read: whatever else this thread had to do, another one does.
+        long(|| self.executor.run_together(threads, &|_| drain()));
     }
 }
 
-/// Sets the flag of a series query when its statement has to end. Dropped, it stops looking.
+/// Ends a series query with its statement, and declines much reading on a thread that others wait for.
 #[derive(Debug)]
-struct Watch(CancellationToken);
-
-impl Watch {
-    fn of(running: &Running, flag: Arc<AtomicBool>) -> Self {
-        let done = CancellationToken::new();
-        let (due, over) = (running.stop().due(), done.clone());
-        running.stop().executor().spawn(Box::pin(async move {
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = due => flag.store(true, Ordering::Relaxed),
-            }
-        }));
-        Self(done)
-    }
+struct Watched {
+    stop: Stop,
+    is_long: AtomicBool,
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.cancel();
+impl Watch for Watched {
+    fn has_to_end(&self) -> bool {
+        self.stop.is_due()
+    }
+
+    fn may_read(&self, rows: u64) -> bool {
+        rows < INLINE_ROWS || self.is_long.load(Ordering::Relaxed)
     }
 }

@@ -90,6 +90,11 @@ pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> 
         None => steps::stream::Stream::few(&plan, &frame, read)?,
         stream => stream,
     };
+    let stream = match stream {
+        None => steps::buckets::answer(&plan, &frame, read)?
+            .map(|held| steps::stream::Stream::whole(held, read)),
+        stream => stream,
+    };
     if let Some(stream) = stream {
         return Ok(Sets(State::Stream(Box::new(stream))));
     }

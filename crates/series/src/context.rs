@@ -13,8 +13,8 @@ use crate::error::Error;
 /// Buckets of one answer. A million of them fill some hundred megabytes before they are encoded.
 const BUCKETS_MAX: u64 = 1_000_000;
 
-/// Fewer rows are read on the calling thread: waking another takes longer than the work.
-pub(crate) const INLINE_ROWS: u64 = 32_768;
+/// Fewer rows than these are read on the calling thread: waking another takes longer than the work.
+pub const INLINE_ROWS: u64 = 32_768;
 
 /// Rows of a batch that an operator makes.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -32,6 +32,11 @@ pub trait Watch: Debug + Send + Sync {
     /// Whether the query has to end. Asked before each unit and batch.
     fn has_to_end(&self) -> bool {
         false
+    }
+
+    /// So many rows, about, are to be read next. False ends the query with [`Error::Declined`] before it reads one of them.
+    fn may_read(&self, _rows: u64) -> bool {
+        true
     }
 
     /// A scan is about to be read; what it says of itself changes while it is.
@@ -200,7 +205,8 @@ impl Default for Context {
 }
 
 impl Context {
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Whether the query may go on. Whoever works on what queries answer asks as they do.
+    pub fn check(&self) -> Result<(), Error> {
         if self.cancel.load(Ordering::Relaxed) || self.watch.has_to_end() {
             return Err(Error::Cancelled);
         }
@@ -212,10 +218,13 @@ impl Context {
     }
 
     /// Threads that are worth waking for so many rows in so many parts.
-    pub(crate) fn workers(&self, rows: u64, parts: usize) -> usize {
-        if rows < INLINE_ROWS {
-            return 1;
+    pub(crate) fn workers(&self, rows: u64, parts: usize) -> Result<usize, Error> {
+        if !self.watch.may_read(rows) {
+            return Err(Error::Declined { rows });
         }
-        self.threads.count().clamp(1, parts.max(1))
+        if rows < INLINE_ROWS {
+            return Ok(1);
+        }
+        Ok(self.threads.count().clamp(1, parts.max(1)))
     }
 }

@@ -90,6 +90,12 @@ pub enum Error {
     /// Somebody ended it.
     #[error("the query was cancelled")]
     Cancelled,
+    /// Whoever looks on does not let it read as much.
+    #[error("the query was not let read {rows} rows")]
+    Declined {
+        /// Rows, about.
+        rows: u64,
+    },
     /// The store could not be read.
     #[error(transparent)]
     Engine(#[from] nilometer_engine::Error),

@@ -7,6 +7,7 @@
 //! not its: a simulation calls the engine's jobs itself.
 
 mod catch_panic;
+mod long;
 mod threads;
 
 use std::fmt::Debug;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use catch_panic::catch_panic;
+pub use long::long;
 pub use threads::Threads;
 
 /// Does all work of a service.

@@ -32,7 +32,7 @@ pub use access::{
 };
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
-pub use executor::{Executor, Stopped, Threads, catch_panic};
+pub use executor::{Executor, Stopped, Threads, catch_panic, long};
 pub use heap::set_up_heap;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;

@@ -3,8 +3,8 @@
 //! Does: hold them together, so that who has a state has every row once. Does not: change; who maintains the store puts
 //! another in its place.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use crate::catalogue::SetAside;
 use crate::head::Head;
@@ -33,6 +33,9 @@ pub(crate) struct OwnHead {
     pub(crate) lsn: Lsn,
 }
 
+/// Segments that are gone over for each table: a look into a few takes no longer than a list of them.
+const FEW_SEGMENTS: usize = 16;
+
 /// The immutable part of the store.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
@@ -40,6 +43,8 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     /// In the order in which their rows count: [`crate::segment::SegmentMeta::place`].
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// Positions of the segments that have rows of a table, ascending. Made when it is first asked for.
+    by_table: Arc<OnceLock<HashMap<TableId, Vec<u32>>>>,
     pub(crate) flushed_lsn: Lsn,
     /// Deletes that rows in segments still wait for, in LSN order.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
@@ -54,8 +59,26 @@ impl Version {
         let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
         Self {
             segments: newer.cloned().collect(),
+            by_table: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// The segments that may have rows of a table, in their order. Ten thousand tables with files of their own are not gone over
+    /// for each of them.
+    pub(crate) fn segments_of(
+        &self,
+        table: TableId,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Segment>> {
+        let (few, listed) = if self.segments.len() <= FEW_SEGMENTS {
+            (self.segments.as_slice(), None)
+        } else {
+            let by_table = self.by_table.get_or_init(|| by_table(&self.segments));
+            ([].as_slice(), by_table.get(&table))
+        };
+        let listed = listed.map_or([].as_slice(), Vec::as_slice).iter();
+        few.iter()
+            .chain(listed.filter_map(|at| self.segments.get(*at as usize)))
     }
 
     pub(crate) fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
@@ -63,6 +86,7 @@ impl Version {
         Self {
             number,
             segments,
+            by_table: Arc::default(),
             flushed_lsn: contents.flushed_lsn,
             tombstones: contents.tombstones.clone(),
             windows: contents.windows.clone(),
@@ -78,6 +102,19 @@ impl Version {
             ..self.clone()
         }
     }
+}
+
+fn by_table(segments: &[Arc<Segment>]) -> HashMap<TableId, Vec<u32>> {
+    let mut by_table: HashMap<TableId, Vec<u32>> = HashMap::new();
+    for (at, segment) in (0..).zip(segments) {
+        for table in segment.tables() {
+            let known = by_table.entry(table).or_default();
+            if known.last() != Some(&at) {
+                known.push(at);
+            }
+        }
+    }
+    by_table
 }
 
 /// Bytes of the files that say what has which name.

@@ -1,7 +1,6 @@
 //! One run of a SELECT: what it reads, and the memory that it holds.
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering;
 
 use nilometer_engine::Snapshot;
 use nilometer_series::{Charge, Context};
@@ -30,9 +29,7 @@ impl<'a> Run<'a> {
 
     /// Counts memory that the run holds, and ends it if somebody wants it to.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), Error> {
-        if self.context.cancel.load(Ordering::Relaxed) {
-            return Err(nilometer_series::Error::Cancelled.into());
-        }
+        self.context.check()?;
         Ok(self.charge.borrow_mut().grow(bytes)?)
     }
 

@@ -1,5 +1,6 @@
 //! The steps from rows to an answer.
 
+pub(crate) mod buckets;
 pub(crate) mod calls;
 pub(crate) mod explain;
 pub(crate) mod fill;

@@ -17,7 +17,6 @@ use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
 use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::limits::allocated;
@@ -132,18 +131,7 @@ pub(crate) fn is_turn_over() -> bool {
 /// Does work that cannot come back later. Once a poll has had its time, another thread takes the other tasks over.
 pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
     if is_turn_over() {
-        known_as_long(work)
-    } else {
-        work()
-    }
-}
-
-/// Does work that is known to take long: another thread takes the other tasks over at once.
-pub(crate) fn known_as_long<T>(work: impl FnOnce() -> T) -> T {
-    let may_hand_over = Handle::try_current()
-        .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if may_hand_over {
-        tokio::task::block_in_place(work)
+        nilometer_service::long(work)
     } else {
         work()
     }

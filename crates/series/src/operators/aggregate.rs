@@ -360,7 +360,7 @@ impl<'a> Plan<'a> {
             .iter()
             .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
         let units: Vec<(&Reading, usize)> = units.collect();
-        let workers = context.workers(rows, units.len());
+        let workers = context.workers(rows, units.len())?;
         let parts = parallel::fold(
             context,
             workers,
@@ -471,7 +471,7 @@ impl<'a> Plan<'a> {
         });
         let units: Vec<(&Stored<'_>, usize)> = units.collect();
         let rows = stored.iter().map(|it| it.aggregation.rows_estimate());
-        let workers = self.context.workers(rows.sum(), units.len());
+        let workers = self.context.workers(rows.sum(), units.len())?;
         let stands = self.stands();
         let parts = parallel::fold(
             self.context,

@@ -84,7 +84,7 @@ pub(super) fn run(
         query,
         RowSource::new(snapshot, (inputs, projection), (reading, portions), limit),
         context,
-    );
+    )?;
     if is_streamed {
         return Ok((schema, State::Stream(Box::new(stream))));
     }
@@ -153,7 +153,7 @@ fn with_neighbours(
     let projection = Projection::new(shape, &exprs, &slots, shows_time)?;
     let schema = Arc::clone(&projection.schema);
     let carried = carried_schema(&inputs.slots);
-    let workers = context.workers(reading.rows_estimate, reading.units());
+    let workers = context.workers(reading.rows_estimate, reading.units())?;
     let units = parallel::each(context, workers, 0..reading.units(), |unit| {
         let mut chunks = Vec::new();
         inputs.visit(reading, unit, context, &mut |chunk| {
@@ -169,7 +169,7 @@ fn with_neighbours(
         let batch = RecordBatch::try_new(Arc::clone(&carried), chunk.columns.clone());
         whole.push(batch.expect("the columns are those of the slots"), keys)?;
     }
-    let whole = whole.finish();
+    let whole = whole.finish()?;
     let mut sorter = Sorter::of(query, context);
     if let Some(batch) = whole.all() {
         let mut chunk = Chunk {
@@ -193,7 +193,7 @@ fn with_neighbours(
             keys.map(|((group, time), tie)| (*group, *time, *tie)),
         )?;
     }
-    Ok((schema, State::Ordered(Box::new(sorter.finish()))))
+    Ok((schema, State::Ordered(Box::new(sorter.finish()?))))
 }
 
 fn carried_schema(slots: &Slots) -> SchemaRef {

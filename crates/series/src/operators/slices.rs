@@ -183,7 +183,7 @@ impl SlicedStream {
         let reading = self
             .inputs
             .read(snapshot, slice.range, &none, which, context)?;
-        let workers = context.workers(reading.rows_estimate, reading.units());
+        let workers = context.workers(reading.rows_estimate, reading.units())?;
         let mut sorter = Sorter::all(self.slices.order, context);
         let mut next = 0;
         let from = (&self.inputs, &reading, &self.projection);
@@ -195,7 +195,7 @@ impl SlicedStream {
                 sorter.push(batch, keys)?;
             }
         }
-        Ok(sorter.finish())
+        sorter.finish()
     }
 }
 

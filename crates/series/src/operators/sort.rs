@@ -17,6 +17,12 @@ use crate::query::{Order, OrderBy, SeriesQuery, Window};
 /// Rows that are gathered before those are dropped that cannot be among the first.
 const SLACK_ROWS: usize = 65_536;
 
+/// Rows that are sorted without a look at whether the query has to end.
+const SORT_ROWS: usize = 65_536;
+
+/// How often keys are parted before they are sorted as they are. Halves of what fits into memory are small long before.
+const SORT_DEPTH: usize = 40;
+
 /// Bytes of text in a batch: an array of it holds less than 2 GiB.
 const TEXT_BYTES_MAX: usize = 512 << 20;
 
@@ -41,6 +47,7 @@ pub(super) struct Sorter {
     batches: Vec<Arc<RecordBatch>>,
     keys: Vec<Key>,
     next: u64,
+    context: Context,
     charge: Charge,
 }
 
@@ -73,6 +80,7 @@ impl Sorter {
             batches: Vec::new(),
             keys: Vec::new(),
             next: 0,
+            context: context.clone(),
             charge: context.charge(),
         }
     }
@@ -124,7 +132,7 @@ impl Sorter {
             rows: overall,
         };
         let keys = std::mem::take(&mut self.keys);
-        let mut kept = chosen(keys, self.order, per_group, overall);
+        let mut kept = chosen(keys, self.order, (per_group, overall), &self.context)?;
         let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
         let mut compact = Vec::new();
         for (number, part) in (0..).zip(kept.chunks_mut(BATCH_ROWS)) {
@@ -144,13 +152,14 @@ impl Sorter {
     }
 
     /// The rows that are asked for, in their order.
-    pub(super) fn finish(self) -> Ordered {
-        Ordered {
-            keys: chosen(self.keys, self.order, self.per_group, self.overall),
+    pub(super) fn finish(self) -> Result<Ordered, Error> {
+        let windows = (self.per_group, self.overall);
+        Ok(Ordered {
+            keys: chosen(self.keys, self.order, windows, &self.context)?,
             batches: self.batches,
             at: 0,
             _charge: self.charge,
-        }
+        })
     }
 }
 
@@ -173,8 +182,16 @@ fn compare(one: &Key, other: &Key, order: Order) -> Ordering {
 }
 
 /// Sorts keys, and keeps those at the places that are asked for.
-fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) -> Vec<Key> {
-    keys.sort_unstable_by(|one, other| compare(one, other, order));
+fn chosen(
+    mut keys: Vec<Key>,
+    order: Order,
+    (per_group, overall): (Window, Window),
+    context: &Context,
+) -> Result<Vec<Key>, Error> {
+    let before = |one: &Key, other: &Key| compare(one, other, order);
+    if !keys.is_sorted_by(|one, other| before(one, other).is_lt()) {
+        sort(&mut keys, &before, SORT_DEPTH, context)?;
+    }
     if !per_group.is_all() {
         let groups = keys.iter().map(|key| key.group as usize + 1).max();
         let mut places = vec![0_u64; groups.unwrap_or(0)];
@@ -193,7 +210,39 @@ fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) 
             overall.contains(place - 1)
         });
     }
-    keys
+    Ok(keys)
+}
+
+/// Sorts keys, of which no two are equal. Millions of them take seconds, in which the query may have to end: they are parted by
+/// a key near their middle until the parts are small.
+fn sort(
+    keys: &mut [Key],
+    compare: &impl Fn(&Key, &Key) -> Ordering,
+    depth: usize,
+    context: &Context,
+) -> Result<(), Error> {
+    context.check()?;
+    if keys.len() <= SORT_ROWS || depth == 0 {
+        keys.sort_unstable_by(compare);
+        return Ok(());
+    }
+    let mut sample: Vec<Key> = keys.iter().step_by(keys.len() / 99).copied().collect();
+    sample.sort_unstable_by(compare);
+    let middle = sample[sample.len() / 2];
+    // The sample's middle is neither the first nor the last of all: both parts have keys.
+    let mut split = 0;
+    for at in 0..keys.len() {
+        if compare(&keys[at], &middle).is_lt() {
+            keys.swap(split, at);
+            split += 1;
+        }
+        if at % SORT_ROWS == 0 {
+            context.check()?;
+        }
+    }
+    let (low, high) = keys.split_at_mut(split);
+    sort(low, compare, depth - 1, context)?;
+    sort(high, compare, depth - 1, context)
 }
 
 /// Bytes of the texts of a batch.
@@ -312,5 +361,78 @@ impl Ordered {
     pub(super) fn all(&self) -> Option<RecordBatch> {
         let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
         (!self.keys.is_empty()).then(|| gather(&batches, &self.keys))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering as Memory};
+
+    use super::*;
+    use crate::context::Watch;
+
+    /// Ends the query at so many looks.
+    #[derive(Debug)]
+    struct Ends(AtomicU64);
+
+    impl Watch for Ends {
+        fn has_to_end(&self) -> bool {
+            let left = self.0.load(Memory::Relaxed);
+            self.0.store(left.saturating_sub(1), Memory::Relaxed);
+            left == 0
+        }
+    }
+
+    fn ends_at(looks: u64) -> Context {
+        Context {
+            watch: Arc::new(Ends(AtomicU64::new(looks))),
+            ..Context::default()
+        }
+    }
+
+    /// Keys as they come from many series: each in its order, and all of one time.
+    fn keys(rows: u32, number: impl Fn(u32) -> u32) -> Vec<Key> {
+        let key = |row: u32| Key {
+            group: number(row) % 300,
+            time: i64::from(number(row) / 300),
+            tie: u64::from(number(row) % 7),
+            sequence: u64::from(row),
+            batch: 0,
+            row,
+        };
+        (0..rows).map(key).collect()
+    }
+
+    /// A sort of millions of rows was one call, which nobody could end.
+    #[test]
+    fn a_sort_of_many_rows_is_that_of_the_standard_library_and_can_be_ended() {
+        let order = |by, descending| Order { by, descending };
+        let spread = |row: u32| row.wrapping_mul(2_654_435_761) >> 8;
+        let shapes: [&dyn Fn(u32) -> u32; 4] = [&spread, &|row| row, &|row| u32::MAX - row, &|_| 5];
+        for number in shapes {
+            for by in [OrderBy::Time, OrderBy::Group] {
+                for descending in [false, true] {
+                    let keys = keys(300_000, number);
+                    let order = order(by, descending);
+                    let mut expected = keys.clone();
+                    expected.sort_by(|one, other| compare(one, other, order));
+                    let all = (Window::ALL, Window::ALL);
+                    let sorted = chosen(keys.clone(), order, all, &Context::default()).unwrap();
+                    assert!(
+                        sorted
+                            .iter()
+                            .map(|key| key.row)
+                            .eq(expected.iter().map(|key| key.row))
+                    );
+                    if !keys.is_sorted_by(|one, other| compare(one, other, order).is_lt()) {
+                        for looks in [0, 1, 5] {
+                            let ended = chosen(keys.clone(), order, all, &ends_at(looks));
+                            assert!(matches!(ended, Err(Error::Cancelled)), "{looks}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn run(
     let range = (query.bound.first_ns, query.bound.last_ns);
     let mut sorter = Sorter::of(query, context);
     let Some((first, last)) = inputs.extent(snapshot, range)? else {
-        return Ok(Some(sorter.finish()));
+        return Ok(Some(sorter.finish()?));
     };
     let (first, last) = (i128::from(first), i128::from(last));
     let mut length = (last - first) * i128::from(first_rows) / i128::from(all.rows_estimate) + 1;
@@ -73,7 +73,7 @@ pub(super) fn run(
         let slice = (nanoseconds(begin), nanoseconds(end));
         let which = (None, Which::Series(&own));
         let reading = inputs.read(snapshot, slice, &Narrowing::None, which, context)?;
-        let workers = context.workers(reading.rows_estimate, reading.units());
+        let workers = context.workers(reading.rows_estimate, reading.units())?;
         let pieces = parallel::each(context, workers, 0..reading.units(), |unit| {
             let mut pieces = Vec::new();
             inputs.visit(&reading, unit, context, &mut |chunk| {
@@ -100,7 +100,7 @@ pub(super) fn run(
         }
         length *= GROWTH;
     }
-    Ok(Some(sorter.finish()))
+    Ok(Some(sorter.finish()?))
 }
 
 /// So many rows at the end of each series: others of it are not among those of its group. Its rows stand together, oldest first.

@@ -137,7 +137,11 @@ pub(super) struct RowStream {
 }
 
 impl RowStream {
-    pub(super) fn new(query: &SeriesQuery, source: RowSource, context: &Context) -> Self {
+    pub(super) fn new(
+        query: &SeriesQuery,
+        source: RowSource,
+        context: &Context,
+    ) -> Result<Self, Error> {
         let (rows_estimate, units) = {
             let left = source.left.lock().unwrap_or_else(PoisonError::into_inner);
             let units = left.reading.units().max(left.portions.len());
@@ -150,8 +154,8 @@ impl RowStream {
         } else {
             source.inputs.groups.len()
         };
-        Self {
-            workers: context.workers(rows_estimate, units),
+        Ok(Self {
+            workers: context.workers(rows_estimate, units)?,
             source: Arc::new(source),
             rows_estimate,
             open: Vec::new(),
@@ -160,7 +164,7 @@ impl RowStream {
             overall,
             seen: vec![0; groups],
             passed: 0,
-        }
+        })
     }
 
     pub(super) fn rows_estimate(&self) -> u64 {
@@ -219,7 +223,7 @@ impl RowStream {
                 )?;
             }
         }
-        Ok(sorter.finish())
+        sorter.finish()
     }
 
     /// The next rows of as many units as there are threads for; `None` = there are no more.

@@ -132,7 +132,7 @@ impl Sequencer {
         for tombstone in state.version.tombstones.iter().filter(of_table) {
             search.note_deleted(tombstone);
         }
-        for segment in state.version.segments.iter().rev() {
+        for segment in state.version.segments_of(keys.table).rev() {
             search.look_into_segment(segment)?;
         }
         Ok(KeyLookup {

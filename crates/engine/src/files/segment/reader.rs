@@ -212,6 +212,11 @@ impl Segment {
         self.number
     }
 
+    /// The table of each group.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.footer.groups.iter().map(|group| group.table)
+    }
+
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
         // Those of ten thousand tables are not gone over for each of them.

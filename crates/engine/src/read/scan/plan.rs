@@ -163,7 +163,7 @@ pub(super) struct Whole {
 
 impl Whole {
     pub(super) fn of(state: &State, table: TableId) -> Self {
-        let segments = state.version.segments.iter();
+        let segments = state.version.segments_of(table);
         let with_rows = segments.filter(|segment| segment.groups(table).next().is_some());
         let edge = |time| Window {
             table,
@@ -242,7 +242,7 @@ pub(crate) fn find_sources(
     let table = request.table.id;
     let (state, visible) = (&moment.state, moment.visible);
     let deletes = Deletes::new(&state.tombstones(table, visible));
-    for segment in &state.version.segments {
+    for segment in state.version.segments_of(table) {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
                 || group.min_time > *request.time.end()

@@ -3,8 +3,6 @@
 //! Does: find the innermost aggregates, ask the engine for those that it knows, make the others of rows, fill, transform.
 //! Does not: join calls (`query`).
 
-use std::sync::atomic::Ordering;
-
 use nilometer_influxql_syntax::ast::{Call, Expr, Fill, Reference};
 use rustc_hash::FxHashMap;
 
@@ -312,7 +310,7 @@ impl<'a> Calls<'a> {
             };
             if call.name.starts_with("holt") {
                 let width = self.frame.window.map_or(1, |window| window.width);
-                let ended = || self.run.context.cancel.load(Ordering::Relaxed);
+                let ended = || self.run.context.check().is_err();
                 return Ok(points.map(|points| holt_winters(call, &present(points), width, &ended)));
             }
             if is_technical(&call.name) {

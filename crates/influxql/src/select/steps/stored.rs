@@ -54,7 +54,12 @@ impl Leaf<'_> {
         }
     }
 
-    fn columns(&self, of: &series::Expr, source: Source<'_>, out: &mut Vec<series::Expr>) {
+    pub(crate) fn columns(
+        &self,
+        of: &series::Expr,
+        source: Source<'_>,
+        out: &mut Vec<series::Expr>,
+    ) {
         let aggregate = |aggregate| series::Expr::aggregate(aggregate);
         let plain = of.clone();
         out.push(aggregate(match self.call.name.as_str() {
@@ -109,7 +114,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn column(self, name: &Reference) -> Option<series::Expr> {
+    pub(crate) fn column(self, name: &Reference) -> Option<series::Expr> {
         match self {
             Self::Table(table) => stored(name, table),
             Self::Inside(inside) => inside.column(name).map(|(expr, _)| expr),

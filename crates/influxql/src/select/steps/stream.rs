@@ -150,14 +150,22 @@ impl Stream {
             let groups = sets.chunk_by(|one, two| one.head == two.head);
             ready = groups.rev().flatten().cloned().collect();
         }
-        Ok(Some(Self {
+        Ok(Some(Self::whole((ready, held), (snapshot, context))))
+    }
+
+    /// Sets that are there already.
+    pub(crate) fn whole(
+        (ready, held): (VecDeque<Set>, Charge),
+        (snapshot, context): (&Snapshot, &Context),
+    ) -> Self {
+        Self {
             snapshot: snapshot.clone(),
             context: context.clone(),
             rest: VecDeque::new(),
             current: None,
             ready,
             held: Some(held),
-        }))
+        }
     }
 
     fn advance(&mut self) -> Result<Option<Set>, Error> {
@@ -290,7 +298,7 @@ impl Part {
             };
             kept
         };
-        let groups = self.groups(&batch);
+        let groups = group_tags(&batch, self.group.len());
         let shown = Arc::new(self.renamed(&batch));
         let mut rest = 0..batch.num_rows();
         while let Some(first) = rest.next() {
@@ -310,16 +318,6 @@ impl Part {
             });
         }
         batch.num_rows() == all
-    }
-
-    /// The tags of a batch's groups, which come after the time.
-    fn groups<'b>(&self, batch: &'b RecordBatch) -> Vec<GroupTag<'b>> {
-        let columns = batch.columns().iter().skip(1).take(self.group.len());
-        let tags = columns.map(|column| {
-            let words = column.as_dictionary_opt::<Int32Type>()?;
-            Some((words.keys(), words.values().as_string_opt::<i32>()?))
-        });
-        tags.map(GroupTag).collect()
     }
 
     /// The time and the columns of the answer.
@@ -346,12 +344,22 @@ impl Part {
     }
 }
 
+/// The tags of a batch's groups, which come after the time.
+pub(crate) fn group_tags(batch: &RecordBatch, count: usize) -> Vec<GroupTag<'_>> {
+    let columns = batch.columns().iter().skip(1).take(count);
+    let tags = columns.map(|column| {
+        let words = column.as_dictionary_opt::<Int32Type>()?;
+        Some((words.keys(), words.values().as_string_opt::<i32>()?))
+    });
+    tags.map(GroupTag).collect()
+}
+
 /// A tag of groups: which of its words a row has, and the words; `None` = it is absent everywhere.
-struct GroupTag<'a>(Option<(&'a Int32Array, &'a StringArray)>);
+pub(crate) struct GroupTag<'a>(Option<(&'a Int32Array, &'a StringArray)>);
 
 impl GroupTag<'_> {
     /// Whether a row has what the one before has.
-    fn is_as_before(&self, row: usize) -> bool {
+    pub(crate) fn is_as_before(&self, row: usize) -> bool {
         let Some((keys, _)) = self.0 else {
             return true;
         };
@@ -361,7 +369,7 @@ impl GroupTag<'_> {
     }
 
     /// Absent is empty.
-    fn text(&self, row: usize) -> &str {
+    pub(crate) fn text(&self, row: usize) -> &str {
         let text = self.0.and_then(|(keys, words)| {
             let key = keys.is_valid(row).then(|| keys.value(row))?;
             Some(words.value(usize::try_from(key).ok()?))

@@ -70,7 +70,7 @@ impl Threads for Lent {
             None => work(task),
         };
         // Thousands of rows are read: whatever else this thread had to do, another one does.
-        scope::known_as_long(|| {
+        nilometer_service::long(|| {
             self.executor.run_together(tasks, &|task| match task {
                 0 => work(0),
                 task => in_scope(task),

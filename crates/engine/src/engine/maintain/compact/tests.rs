@@ -234,3 +234,57 @@ fn a_flush_that_does_not_account_for_every_row_loses_nothing() {
     engine.close().unwrap();
     assert_eq!(engine.metrics().segment_rows, 2);
 }
+
+/// Every segment was gone over for each table: reading ten thousand tables, each with files of its own, took a hundred million
+/// looks. Now each is looked for among its own files, in every version of the store.
+#[test]
+fn a_table_is_looked_for_in_its_own_segments() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk, 0);
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let tables = 60;
+    let mut write = |from: usize, second: i64| {
+        let lines = (from..tables).map(|table| format!("m{table} v={table} {second}\n"));
+        let body: String = lines.collect();
+        session
+            .write_lines(body.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        engine.flush().unwrap();
+    };
+    write(0, 1);
+    engine.settle().unwrap();
+    // A later segment has rows of the upper tables only.
+    write(50, 2);
+    let check = |expected_each: &dyn Fn(usize) -> usize| {
+        let snapshot = engine.snapshot();
+        let version = &snapshot.moment.state.version;
+        assert!(
+            version.segments.len() > tables,
+            "{}",
+            version.segments.len()
+        );
+        for table in 0..tables {
+            let id = snapshot
+                .table("d", "public", &format!("m{table}"))
+                .unwrap()
+                .id;
+            let listed: Vec<_> = version.segments_of(id).map(|it| it.meta.file_id).collect();
+            let with_rows = version.segments.iter();
+            let with_rows = with_rows.filter(|it| it.groups(id).next().is_some());
+            let with_rows: Vec<_> = with_rows.map(|it| it.meta.file_id).collect();
+            assert_eq!(listed, with_rows);
+            assert_eq!(listed.len(), expected_each(table), "m{table}");
+        }
+    };
+    check(&|table| if table < 50 { 1 } else { 2 });
+    engine.settle().unwrap();
+    write(0, 3);
+    check(&|_| 2);
+    let snapshot = engine.snapshot();
+    let version = &snapshot.moment.state.version;
+    let newest = version.since(version.segments.last().unwrap().meta.max_lsn - 1);
+    assert!(newest.segments.len() < version.segments.len());
+    let id = snapshot.table("d", "public", "m7").unwrap().id;
+    assert_eq!(newest.segments_of(id).count(), 1);
+}
