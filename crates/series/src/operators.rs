@@ -6,6 +6,7 @@
 mod accumulate;
 mod aggregate;
 mod cells;
+mod choice;
 mod edges;
 mod fill;
 mod lanes;
@@ -153,6 +154,7 @@ fn run(
         Operator::TopN if !query.shape().is_aggregate() => {
             rows::run(query, (snapshot, context), shows_time, &run_nested)?
         }
+        Operator::Choose => choice::run(query, (snapshot, context), shows_time, &run_nested)?,
         Operator::Aggregate | Operator::TopN => {
             aggregate::run(query, (snapshot, context), shows_time, &run_nested)?
         }

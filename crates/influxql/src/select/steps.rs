@@ -1,6 +1,7 @@
 //! The steps from rows to an answer.
 
 pub(crate) mod calls;
+pub(crate) mod choices;
 pub(crate) mod explain;
 pub(crate) mod fill;
 pub(crate) mod frame;

@@ -22,7 +22,7 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, Portion, Reading, RunNested, Which};
+use crate::input::{Chunk, Inputs, RunNested};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
 
@@ -119,7 +119,11 @@ enum Answer {
 }
 
 /// The rows of the answer, in its order: those within its limits.
-fn within_limits(mut places: Vec<u32>, keys: &[(u32, i64)], query: &SeriesQuery) -> Vec<u32> {
+pub(super) fn within_limits(
+    mut places: Vec<u32>,
+    keys: &[(u32, i64)],
+    query: &SeriesQuery,
+) -> Vec<u32> {
     let per_group = query.bound.per_group;
     if !per_group.is_all() {
         let mut seen = rustc_hash::FxHashMap::default();
@@ -340,53 +344,13 @@ impl<'a> Plan<'a> {
         if let Some(stored) = self.stored(range)? {
             return self.add_stored(range, &stored, &edges);
         }
-        let (context, ends) = (self.context, self.ends());
-        let read = |range, which| {
-            let which = (None, which);
-            self.inputs
-                .read(self.snapshot, range, &ends, which, context)
-        };
-        let mut readings = vec![read(range, Which::All)?];
-        let rows = readings.iter().map(|reading| reading.rows_estimate).sum();
-        if ends == Narrowing::None
-            && let Some(portions) = self.portions(range, rows)?
-        {
-            readings.clear();
-            for portion in &portions {
-                readings.push(read(portion.range, Which::Series(&portion.series))?);
-            }
-        }
-        let units = readings
-            .iter()
-            .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
-        let units: Vec<(&Reading, usize)> = units.collect();
-        let workers = context.workers(rows, units.len());
-        let parts = parallel::fold(
-            context,
-            workers,
-            units.len(),
+        parallel::chunks(
+            &self.inputs,
+            (self.snapshot, self.context),
+            (range, &self.ends()),
             || self.cells(range),
-            |cells, unit| {
-                let cells = cells.as_mut().map_err(taken)?;
-                let Some((reading, unit)) = units.get(unit) else {
-                    return Ok(());
-                };
-                self.inputs.visit(reading, *unit, context, &mut |chunk| {
-                    self.add_chunk(cells, &edges, &chunk)?;
-                    Ok(true)
-                })
-            },
-        )?;
-        parts.into_iter().collect()
-    }
-
-    /// Parts in which no series has more rows than are held at once; `None` = it is one.
-    fn portions(&self, range: (i64, i64), rows: u64) -> Result<Option<VecDeque<Portion>>, Error> {
-        let rows_max = self.context.memory.slice_rows().max(1);
-        if rows <= rows_max || self.inputs.tables().is_none() {
-            return Ok(None);
-        }
-        self.inputs.portions(self.snapshot, range, rows_max)
+            |cells, chunk| self.add_chunk(cells, &edges, &chunk),
+        )
     }
 
     /// The rows that are needed of each series: those at its ends, where nothing else is asked for.
@@ -479,7 +443,7 @@ impl<'a> Plan<'a> {
             units.len(),
             || self.cells(range),
             |cells, unit| {
-                let cells = cells.as_mut().map_err(taken)?;
+                let cells = cells.as_mut().map_err(parallel::taken)?;
                 let Some(&(stored, morsel)) = units.get(unit) else {
                     return Ok(());
                 };
@@ -510,25 +474,12 @@ impl<'a> Plan<'a> {
             operands.push(of.column(&chunk.columns, rows)?);
         }
         let mut runs = Vec::new();
-        let mut row = 0;
-        while let (Some(&group), Some(&time)) = (chunk.groups.get(row), chunk.times.get(row)) {
-            let (start, until) = edges.around(time);
-            let mut before = time;
-            let is_same = |at: &usize| {
-                let later = chunk.times.get(*at).copied().unwrap_or(i64::MIN);
-                let is_same = chunk.groups.get(*at) == Some(&group)
-                    && before <= later
-                    && (later < until || later == time);
-                before = later;
-                is_same
-            };
-            let end = row + 1 + (row + 1..rows).take_while(is_same).count();
+        for ((group, start), rows) in edges.runs(&chunk.groups, &chunk.times) {
             runs.push(Run {
                 cell: cells.cell(group, start)?,
-                start: u32::try_from(row).unwrap_or(u32::MAX),
-                end: u32::try_from(end).unwrap_or(u32::MAX),
+                start: u32::try_from(rows.start).unwrap_or(u32::MAX),
+                end: u32::try_from(rows.end).unwrap_or(u32::MAX),
             });
-            row = end;
         }
         let when = When {
             times: &chunk.times,
@@ -626,9 +577,4 @@ fn is_of(expr: &Expr, name: &Name) -> bool {
         (Expr::Tag(one), Name::Tag(other)) | (Expr::Field(one), Name::Field(other)) => one == other,
         _ => false,
     }
-}
-
-/// An error that is met a second time: it was returned when it was made.
-fn taken(error: &mut Error) -> Error {
-    std::mem::replace(error, Error::Cancelled)
 }

@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use super::{Column, Expr, Fill, Limit, Shape, Source, TagExpr, TimeRange};
+use super::{Choice, Column, Expr, Fill, Limit, Shape, Source, TagExpr, TimeRange, Top};
 use crate::error::Error;
 use crate::value::{Literal, Value};
 
@@ -67,6 +67,7 @@ impl Missing<'_> {
             rows: shape.rows.as_ref().map(|rows| self.expr(rows)),
             group: shape.group.clone(),
             bucket: shape.bucket.clone(),
+            choice: shape.choice.as_ref().map(|choice| self.choice(choice)),
             columns: shape
                 .columns
                 .iter()
@@ -82,6 +83,18 @@ impl Missing<'_> {
             order: shape.order,
             limit_per_group: self.limit(shape.limit_per_group.as_ref()),
             limit: self.limit(shape.limit.as_ref()),
+        }
+    }
+
+    fn choice(&mut self, choice: &Choice) -> Choice {
+        match choice {
+            Choice::Distinct(of) => Choice::Distinct(self.expr(of)),
+            Choice::Top(top) => Choice::Top(Top {
+                by: self.expr(&top.by),
+                rows: self.literal(&top.rows),
+                smallest: top.smallest,
+                each: top.each.iter().map(|of| self.expr(of)).collect(),
+            }),
         }
     }
 

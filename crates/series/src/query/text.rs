@@ -6,7 +6,7 @@
 use std::fmt::{self, Display};
 
 use super::{
-    Aggregate, Binary, Column, Expr, Fill, Function, Limit, OrderBy, Percentile, Selector,
+    Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, OrderBy, Percentile, Selector,
     SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Transform, Unary,
 };
 use crate::bucket::{Bucket, Width};
@@ -274,6 +274,22 @@ impl Display for Limit {
     }
 }
 
+impl Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let top = match self {
+            Self::Distinct(of) => return write!(f, "distinct {of}"),
+            Self::Top(top) => top,
+        };
+        let end = if top.smallest { "bottom" } else { "top" };
+        write!(f, "{end} {} of {}", top.rows, top.by)?;
+        if !top.each.is_empty() {
+            let each = list(&top.each, ToString::to_string);
+            write!(f, ", one for each {each}")?;
+        }
+        Ok(())
+    }
+}
+
 impl Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rules = match self.rules {
@@ -303,6 +319,9 @@ impl Display for Shape {
         group.extend(self.bucket.iter().map(ToString::to_string));
         if !group.is_empty() {
             write!(f, "\ngroup by {}", group.join(", "))?;
+        }
+        if let Some(choice) = &self.choice {
+            write!(f, "\nchoose {choice}")?;
         }
         if !self.columns.is_empty() {
             write!(f, "\nselect {}", list(&self.columns, ToString::to_string))?;
