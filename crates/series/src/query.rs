@@ -149,8 +149,14 @@ pub struct Shape {
     pub columns: Vec<Column>,
     /// What buckets without rows have.
     pub fill: Fill,
+    /// Columns whose aggregates are filled in another way, by their names.
+    pub fills: Vec<(String, Fill)>,
     /// The order.
     pub order: Order,
+    /// How many groups, by their place in the order of groups, counting those that have a row at any time that the condition on
+    /// tags lets through, whatever the range of time and the condition on rows say. By `Influx` they are counted in the order of
+    /// `InfluxDB`'s index: by the names of the tags that they have, then by the values, each joined with `|`.
+    pub limit_groups: Option<Limit>,
     /// How many rows of each group.
     pub limit_per_group: Option<Limit>,
     /// How many rows.
@@ -187,6 +193,7 @@ pub(crate) struct Bound {
     pub(crate) last_ns: i64,
     pub(crate) has_first: bool,
     pub(crate) has_last: bool,
+    pub(crate) groups: Window,
     pub(crate) per_group: Window,
     pub(crate) overall: Window,
     /// Rows at the top of each group and bucket.
@@ -234,10 +241,12 @@ impl Shape {
             choice: None,
             columns: Vec::new(),
             fill: Fill::Absent,
+            fills: Vec::new(),
             order: Order {
                 by: OrderBy::Nothing,
                 descending: false,
             },
+            limit_groups: None,
             limit_per_group: None,
             limit: None,
         }
@@ -254,6 +263,18 @@ impl Shape {
             Source::Tables(_) => self,
             Source::Nested(ref mut nested) => nested.innermost_mut(),
         }
+    }
+
+    /// The fill of all columns without one of their own, and those.
+    pub(crate) fn all_fills(&self) -> impl Iterator<Item = &Fill> {
+        let own = self.fills.iter().map(|(_, fill)| fill);
+        std::iter::once(&self.fill).chain(own)
+    }
+
+    /// Which of the fills a column has: 0 = that of all columns without one of their own, 1 = the first of `fills`.
+    pub(crate) fn fill_place(&self, column: &str) -> usize {
+        let own = self.fills.iter().position(|(name, _)| name == column);
+        own.map_or(0, |place| place + 1)
     }
 
     /// Whether rows become groups and buckets.

@@ -11,7 +11,7 @@ use arrow_schema::SchemaRef;
 use nilometer_engine::{Duplicates, Narrowing, Snapshot, Stretch, TableTotal};
 
 use super::accumulate::kind;
-use super::cells::{Cells, Grid, compare};
+use super::cells::{Cells, Grid, compare, within_limits};
 use super::edges::Edges;
 use super::fill::{Frame, filled};
 use super::lanes::{self, Condition, Known, Lane, Operand, Run, Ties, When};
@@ -21,7 +21,7 @@ use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
-use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
+use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
@@ -46,6 +46,8 @@ pub(super) struct Plan<'a> {
     /// By aggregate: which of those its operands are.
     places: Vec<Vec<usize>>,
     kinds: Vec<Option<Type>>,
+    /// By aggregate.
+    fills: Vec<&'a Fill>,
     /// The columns, with fields in the places of aggregates.
     exprs: Vec<Expr>,
     /// The condition on rows, if it is one that is looked at as rows are decoded.
@@ -74,7 +76,7 @@ pub(super) fn run(
             Answer::Cells(cells) => plan.frame(cells)?,
         };
         let before = frame.bytes();
-        let frame = filled(frame, query, &plan.kinds, context)?;
+        let frame = filled(frame, query, (&plan.kinds, &plan.fills), context)?;
         charge.grow(frame.bytes().saturating_sub(before))?;
         answer = Answer::Frame((frame, charge));
     }
@@ -118,31 +120,6 @@ enum Answer {
     Frame(Sorted),
 }
 
-/// The rows of the answer, in its order: those within its limits.
-pub(super) fn within_limits(
-    mut places: Vec<u32>,
-    keys: &[(u32, i64)],
-    query: &SeriesQuery,
-) -> Vec<u32> {
-    let per_group = query.bound.per_group;
-    if !per_group.is_all() {
-        let mut seen = rustc_hash::FxHashMap::default();
-        places.retain(|at| {
-            let group = keys.get(*at as usize).map_or(0, |key| key.0);
-            let place: &mut u64 = seen.entry(group).or_default();
-            *place += 1;
-            per_group.contains(*place - 1)
-        });
-    }
-    let window = query.bound.overall;
-    if !window.is_all() {
-        let skip = usize::try_from(window.skip).unwrap_or(usize::MAX);
-        let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
-        places = places.into_iter().skip(skip).take(rows).collect();
-    }
-    places
-}
-
 impl<'a> Plan<'a> {
     fn new(
         query: &'a SeriesQuery,
@@ -151,10 +128,18 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Error> {
         let shape = query.shape();
         let mut hoisted = Vec::new();
-        let columns = shape.columns.iter();
-        let exprs = columns
-            .map(|column| hoist(&column.expr, &mut hoisted))
-            .collect();
+        let mut fills = Vec::new();
+        let mut exprs = vec![Expr::Time; shape.columns.len()];
+        // An aggregate that is filled in two ways is two.
+        for (at, fill) in shape.all_fills().enumerate() {
+            let from = hoisted.len();
+            for (column, expr) in shape.columns.iter().zip(&mut exprs) {
+                if shape.fill_place(&column.name) == at {
+                    *expr = hoist_from(&column.expr, from, &mut hoisted);
+                }
+            }
+            fills.resize(hoisted.len(), fill);
+        }
         let aggregates = hoisted.into_iter().filter_map(|expr| match expr {
             Expr::Aggregate(aggregate) => Some(*aggregate),
             _ => None,
@@ -206,6 +191,7 @@ impl<'a> Plan<'a> {
             distinct,
             places,
             kinds,
+            fills,
             exprs,
             condition,
         })
@@ -267,7 +253,7 @@ impl<'a> Plan<'a> {
         }
         let shape = self.query.shape();
         let is_one = shape.group.is_empty() && shape.bucket.is_none();
-        if is_one && self.rules() == Rules::Postgres {
+        if is_one && self.rules() == Rules::Postgres && self.query.bound.groups.contains(0) {
             // The aggregates of no rows are a row too.
             whole.cell(0, self.only_start())?;
         }
@@ -552,7 +538,7 @@ fn total(
         Aggregate::Count(of) | Aggregate::Min(of) | Aggregate::Max(of) => *of == Expr::Time,
         _ => false,
     };
-    let is_whole = shape.group.is_empty() && shape.bucket.is_none();
+    let is_whole = shape.group.is_empty() && shape.bucket.is_none() && shape.limit_groups.is_none();
     if !is_whole || !aggregates.iter().all(is_known) {
         return Ok(None);
     }

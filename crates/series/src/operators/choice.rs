@@ -10,14 +10,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use nilometer_engine::{Narrowing, Snapshot};
 use rustc_hash::FxHashMap;
 
-use super::aggregate::within_limits;
+use super::cells::within_limits;
 use super::edges::Edges;
+use super::parallel;
 use super::project::Projection;
-use super::{Ready, State, parallel};
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::input::{Chunk, Inputs, RunNested};
@@ -160,20 +161,23 @@ fn in_order(keys: &[Key], query: &SeriesQuery) -> Vec<u32> {
     places.sort_unstable_by(|one, other| {
         let (one, other) = (key(one), key(other));
         let by_group = one.0.cmp(&other.0);
-        let (by_time, by_tie) = (one.1.cmp(&other.1), one.2.cmp(&other.2));
-        let (by_time, by_tie) = if order.descending {
-            (by_time.reverse(), by_tie.reverse())
+        let (by_time, by_place) = (one.1.cmp(&other.1), one.2.cmp(&other.2));
+        let (by_time, by_place) = if order.descending {
+            (by_time.reverse(), by_place.reverse())
         } else {
-            (by_time, by_tie)
+            (by_time, by_place)
         };
         match order.by {
-            OrderBy::Time => by_time.then(by_group).then(by_tie),
-            OrderBy::Group | OrderBy::Nothing => by_group.then(by_time).then(by_tie),
+            OrderBy::Time => by_time.then(by_group).then(by_place),
+            OrderBy::Group | OrderBy::Nothing => by_group.then(by_time).then(by_place),
         }
     });
     let groups: Vec<(u32, i64)> = keys.iter().map(|key| (key.0, key.1)).collect();
     within_limits(places, &groups, query)
 }
+
+/// The columns and batches of an answer, and the memory that they take.
+pub(super) type Answer = (SchemaRef, VecDeque<RecordBatch>, Charge);
 
 /// The answer: a chunk of rows at a time, which `chunk` makes of their places.
 fn answer(
@@ -181,7 +185,7 @@ fn answer(
     (inputs, projection): (&Inputs, &Projection),
     context: &Context,
     chunk: impl Fn(&[u32]) -> Chunk,
-) -> Result<(SchemaRef, State), Error> {
+) -> Result<Answer, Error> {
     let mut charge = context.charge();
     let mut batches = VecDeque::new();
     for part in order.chunks(BATCH_ROWS) {
@@ -190,13 +194,7 @@ fn answer(
         charge.grow(batch.get_array_memory_size())?;
         batches.push_back(batch);
     }
-    Ok((
-        Arc::clone(&projection.schema),
-        State::Ready(Box::new(Ready {
-            batches,
-            _charge: charge,
-        })),
-    ))
+    Ok((Arc::clone(&projection.schema), batches, charge))
 }
 
 pub(super) fn run(
@@ -204,7 +202,7 @@ pub(super) fn run(
     on: (&Snapshot, &Context),
     shows_time: bool,
     run_nested: RunNested<'_>,
-) -> Result<(SchemaRef, State), Error> {
+) -> Result<Answer, Error> {
     match &query.shape().choice {
         Some(Choice::Top(top)) => best::run((query, top), on, shows_time, run_nested),
         Some(Choice::Distinct(of)) => distinct::run((query, of), on, shows_time, run_nested),

@@ -76,13 +76,23 @@ impl Missing<'_> {
                     expr: self.expr(&column.expr),
                 })
                 .collect(),
-            fill: match &shape.fill {
-                Fill::Value(value) => Fill::Value(self.literal(value)),
-                fill => fill.clone(),
-            },
+            fill: self.fill(&shape.fill),
+            fills: shape
+                .fills
+                .iter()
+                .map(|(name, fill)| (name.clone(), self.fill(fill)))
+                .collect(),
             order: shape.order,
+            limit_groups: self.limit(shape.limit_groups.as_ref()),
             limit_per_group: self.limit(shape.limit_per_group.as_ref()),
             limit: self.limit(shape.limit.as_ref()),
+        }
+    }
+
+    fn fill(&mut self, fill: &Fill) -> Fill {
+        match fill {
+            Fill::Value(value) => Fill::Value(self.literal(value)),
+            fill => fill.clone(),
         }
     }
 

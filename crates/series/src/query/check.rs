@@ -280,8 +280,30 @@ fn check_bucket(shape: &Shape, is_aggregate: bool) -> Result<(), Error> {
     } else if shape.fill != Fill::Absent {
         return refuse("it fills buckets and has none; give the width of the buckets");
     }
+    check_fills(shape)?;
     if is_aggregate && shape.bucket.is_none() && shape.order.by == OrderBy::Time {
         return refuse("groups without buckets have no time to be ordered by");
+    }
+    Ok(())
+}
+
+fn check_fills(shape: &Shape) -> Result<(), Error> {
+    for (at, (name, fill)) in shape.fills.iter().enumerate() {
+        if !shape.columns.iter().any(|column| column.name == *name) {
+            return refuse(format!(
+                "it fills the column {name:?} and has none of this name"
+            ));
+        }
+        if shape.fill_place(name) != at + 1 {
+            return refuse(format!(
+                "it fills the column {name:?} in two ways; take one"
+            ));
+        }
+        if *fill == Fill::Absent || shape.fill == Fill::Absent {
+            return refuse(format!(
+                "the column {name:?} is filled and others are not, so that nobody knows which rows there are; fill all of them"
+            ));
+        }
     }
     Ok(())
 }
@@ -316,6 +338,7 @@ fn bound(shape: &Shape) -> Result<Bound, Error> {
         last_ns,
         has_first: from.is_some(),
         has_last: to.is_some(),
+        groups: window(shape.limit_groups.as_ref())?,
         per_group: window(shape.limit_per_group.as_ref())?,
         overall: window(shape.limit.as_ref())?,
         top: match &shape.choice {

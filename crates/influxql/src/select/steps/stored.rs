@@ -49,9 +49,8 @@ impl Leaf<'_> {
         match self.call.name.as_str() {
             "count" | "first" | "last" if kind == Kind::Boolean => self.call.name == "count",
             "first" | "last" | "count" => kind != Kind::Tag,
-            "min" | "max" => kind.is_number(),
+            "min" | "max" | "top" | "bottom" => kind.is_number(),
             "sum" | "mean" | "spread" | "stddev" | "median" => kind.is_number() && !chooses,
-            "top" | "bottom" => kind.is_number(),
             "distinct" => kind != Kind::Tag && !chooses,
             _ => false,
         }

@@ -11,16 +11,15 @@ use arrow_array::types::{
     ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, NullArray};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::DataType;
 use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
-use super::{Cell, Chosen, Key, answer, collect, in_order};
+use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
 use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Scalar, Slots, array_of, resolve, scalar_at};
 use crate::input::{Chunk, Inputs, RunNested, tag_column};
-use crate::operators::State;
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
 use crate::query::{Expr, SeriesQuery, Top};
@@ -137,7 +136,7 @@ pub(super) fn run(
     (snapshot, context): (&Snapshot, &Context),
     shows_time: bool,
     run_nested: RunNested<'_>,
-) -> Result<(SchemaRef, State), Error> {
+) -> Result<Answer, Error> {
     let shape = query.shape();
     let columns = shape.columns.iter().map(|column| &column.expr);
     let exprs: Vec<&Expr> = columns.chain(&top.each).chain([&top.by]).collect();
@@ -469,15 +468,14 @@ impl Keys {
             encode(scalar_at(column, row).as_ref(), &mut key);
         }
         let next = best.all.len();
-        let place = match best.keys.get(key.as_slice()) {
-            Some(known) => *known,
-            None => {
-                // Both lists double.
-                let each = size_of::<(Box<[u8]>, usize)>() + size_of::<Candidate>();
-                best.bytes += key.len() + 2 * each;
-                best.keys.insert(key.into_boxed_slice(), next);
-                next
-            }
+        let place = if let Some(known) = best.keys.get(key.as_slice()) {
+            *known
+        } else {
+            // Both lists double.
+            let each = size_of::<(Box<[u8]>, usize)>() + size_of::<Candidate>();
+            best.bytes += key.len() + 2 * each;
+            best.keys.insert(key.into_boxed_slice(), next);
+            next
         };
         self.before = Some((row, place));
         place

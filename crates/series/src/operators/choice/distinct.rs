@@ -7,16 +7,15 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, NullArray};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::DataType;
 use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
-use super::{Cell, Chosen, Key, answer, collect, in_order};
+use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
 use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar, Slots, array_of, hoisted_name, order, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
-use crate::operators::State;
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
 use crate::query::{Expr, SeriesQuery};
@@ -45,19 +44,15 @@ impl Cell for Values {
 
 /// Adds a value. Returns whether it is a new one.
 fn offer(all: &mut FxHashMap<u64, (i64, u64)>, key: u64, new: (i64, u64)) -> bool {
-    match all.get_mut(&key) {
-        Some(known) => {
-            // Of one time the smaller zero.
-            if new.0 < known.0 || (new.0 == known.0 && new.1 > known.1) {
-                *known = new;
-            }
-            false
-        }
-        None => {
-            all.insert(key, new);
-            true
-        }
+    let Some(known) = all.get_mut(&key) else {
+        all.insert(key, new);
+        return true;
+    };
+    // Of one time the smaller zero.
+    if new.0 < known.0 || (new.0 == known.0 && new.1 > known.1) {
+        *known = new;
     }
+    false
 }
 
 /// Memory of a value beside its text. The table doubles.
@@ -68,7 +63,7 @@ pub(super) fn run(
     (snapshot, context): (&Snapshot, &Context),
     shows_time: bool,
     run_nested: RunNested<'_>,
-) -> Result<(SchemaRef, State), Error> {
+) -> Result<Answer, Error> {
     let shape = query.shape();
     let inputs = Inputs::plan(query, &[of], (false, true), (snapshot, context), run_nested)?;
     let resolved = resolve(of, &inputs.slots, shape.rules)?;
