@@ -106,8 +106,8 @@ pub enum Fill {
 pub enum Choice {
     /// The rows with the greatest or smallest numbers. The answer has their times, and its columns are expressions over them.
     Top(Top),
-    /// Each value of an expression once, in the order of the first rows that have them, and of those of one time by value. The
-    /// answer has the starts of buckets, and its columns are made of the expression, those and the tags of the group. A zero is
+    /// Each value of an expression once, as the first rows that have them come in the order of the answer, and of those of one
+    /// time by value: descending it is the last rows in time that say where the values stand. The answer has the starts of buckets, and its columns are made of the expression, those and the tags of the group. A zero is
     /// one value by `Influx`, shown with the sign that comes first; by `Postgres` its signs are two, as in `count(distinct x)`.
     Distinct(Expr),
 }

@@ -1,6 +1,6 @@
 //! Each value of each group and bucket once.
 //!
-//! Does: hold a set of values with the time of the first row of each, charged as it grows. Does not: keep it on disk.
+//! Does: hold a set of values with the time of the first row of each in the order of the answer, charged as it grows. Does not: keep it on disk.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::value::{Rules, Type};
 /// The values of one group and bucket.
 #[derive(Debug, Default)]
 struct Values {
-    /// Of numbers, times and booleans, by what is the same for equal ones: time of the first row, and its bits.
+    /// Of numbers, times and booleans, by what is the same for equal ones: the turned time of their row, and its bits.
     bits: FxHashMap<u64, (i64, u64)>,
-    /// Of texts and bytes: time of the first row.
+    /// Of texts and bytes: the turned time of their row.
     texts: FxHashMap<Arc<[u8]>, i64>,
 }
 
@@ -40,6 +40,11 @@ impl Cell for Values {
             *first = time.min(*first);
         }
     }
+}
+
+/// A time that is the lower, the earlier a row is met in the order of the answer. Its own inverse.
+fn turned(time: i64, descending: bool) -> i64 {
+    if descending { !time } else { time }
 }
 
 /// Adds a value. Returns whether it is a new one.
@@ -68,6 +73,7 @@ pub(super) fn run(
     let inputs = Inputs::plan(query, &[of], (false, true), (snapshot, context), run_nested)?;
     let resolved = resolve(of, &inputs.slots, shape.rules)?;
     let kind = resolved.kind;
+    let descending = shape.order.descending;
     let slots = slots(query, kind);
     let exprs = shape.columns.iter();
     let exprs: Vec<Expr> = exprs.map(|it| with_value(&it.expr, of)).collect();
@@ -77,7 +83,7 @@ pub(super) fn run(
         (snapshot, context),
         |chosen, edges, chunk| {
             let column = resolved.column(&chunk.columns, chunk.rows())?;
-            add(chosen, edges, (&chunk, &column), shape.rules)
+            add(chosen, edges, (&chunk, &column), (shape.rules, descending))
         },
     )?;
     let mut charge = chosen.charge;
@@ -88,9 +94,9 @@ pub(super) fn run(
         let mut all: Vec<(i64, Scalar)> = Vec::with_capacity(own.bits.len() + own.texts.len());
         charge.grow(all.capacity() * (size_of::<(i64, Scalar)>() + size_of::<(Key, Scalar)>()))?;
         let bits = own.bits.into_values();
-        all.extend(bits.map(|(time, bits)| (time, of_bits(bits, kind))));
+        all.extend(bits.map(|(time, bits)| (turned(time, descending), of_bits(bits, kind))));
         let texts = own.texts.into_iter();
-        all.extend(texts.map(|(text, time)| (time, of_text(&text, kind))));
+        all.extend(texts.map(|(text, time)| (turned(time, descending), of_text(&text, kind))));
         all.sort_unstable_by(|one, other| {
             one.0.cmp(&other.0).then_with(|| order(&one.1, &other.1))
         });
@@ -169,7 +175,7 @@ fn add(
     chosen: &mut Chosen<Values>,
     edges: &Edges<'_>,
     (chunk, column): (&Chunk, &ArrayRef),
-    rules: Rules,
+    (rules, descending): (Rules, bool),
 ) -> Result<(), Error> {
     let runs = chosen.runs(edges, chunk)?;
     let mut grown = 0;
@@ -177,13 +183,19 @@ fn add(
         let Some((_, values)) = chosen.cells.get_mut(place) else {
             continue;
         };
-        // Rows that repeat the one before are later ones.
+        // Rows that repeat the one before in the order of the answer say nothing new.
         let mut before = None;
-        for row in run {
+        for at in 0..run.len() {
+            let row = if descending {
+                run.end - 1 - at
+            } else {
+                run.start + at
+            };
             if column.is_null(row) {
                 continue;
             }
             let time = chunk.times.get(row).copied().unwrap_or_default();
+            let time = turned(time, descending);
             if let Some(bits) = bits_at(column, row) {
                 if before != Some(bits) {
                     before = Some(bits);

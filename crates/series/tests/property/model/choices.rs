@@ -36,7 +36,7 @@ pub(crate) fn answer_of_choice(shape: &Shape, choice: &Choice, rows: Vec<Row>) -
         Choice::Distinct(of) => {
             let mut made = Vec::new();
             for ((group, start), own) in cells {
-                for value in each_once(of, shape.rules, own.iter().map(|at| &rows[*at]))? {
+                for value in each_once(of, shape, own.iter().map(|at| &rows[*at]))? {
                     let row = Row {
                         time: start,
                         ..rows[own[0]].clone()
@@ -101,8 +101,13 @@ fn first(shape: &Shape, top: &Top, rows: &[Row], own: Vec<usize>) -> Result<Vec<
     Ok(kept)
 }
 
-/// The values by the times of their first rows, and of one time by value.
-fn each_once<'a>(of: &Expr, rules: Rules, rows: impl Iterator<Item = &'a Row>) -> Result<Vec<Val>> {
+/// The values by the times of the first rows that have them in the order of the answer, and of one time by value.
+fn each_once<'a>(
+    of: &Expr,
+    shape: &Shape,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Result<Vec<Val>> {
+    let rules = shape.rules;
     let mut found: Vec<(i64, Val)> = Vec::new();
     for row in rows {
         let value = eval(of, row, rules, &|_| None)?;
@@ -110,13 +115,22 @@ fn each_once<'a>(of: &Expr, rules: Rules, rows: impl Iterator<Item = &'a Row>) -
             found.push((row.time, value));
         }
     }
-    found.sort_by(|one, other| one.0.cmp(&other.0).then(total(&one.1, &other.1)));
-    let mut kept: Vec<Val> = Vec::new();
-    for (_, value) in found {
-        let is_same = |it: &Val| total(&plain(it, rules), &plain(&value, rules)).is_eq();
+    found.sort_by(|one, other| {
+        let by_time = one.0.cmp(&other.0);
+        let by_time = if shape.order.descending {
+            by_time.reverse()
+        } else {
+            by_time
+        };
+        by_time.then(total(&one.1, &other.1))
+    });
+    let mut kept: Vec<(i64, Val)> = Vec::new();
+    for (time, value) in found {
+        let is_same = |it: &(i64, Val)| total(&plain(&it.1, rules), &plain(&value, rules)).is_eq();
         if !kept.iter().any(is_same) {
-            kept.push(value);
+            kept.push((time, value));
         }
     }
-    Ok(kept)
+    kept.sort_by(|one, other| one.0.cmp(&other.0).then(total(&one.1, &other.1)));
+    Ok(kept.into_iter().map(|it| it.1).collect())
 }
