@@ -61,7 +61,7 @@ impl Tables {
             rows = kept;
         }
         if let Some(choice) = &shape.choice {
-            return answer_of_choice(shape, choice, rows);
+            return answer_of_choice(shape, choice, &rows);
         }
         if shape.is_aggregate() {
             answer_of_groups(shape, &rows)

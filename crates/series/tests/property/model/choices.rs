@@ -9,7 +9,7 @@ use super::values::{Result, Row, Val, eval, total, value_of};
 use super::{Answer, answer_of_made, answer_of_rows};
 
 /// Rows come by time, and of one time in their order.
-pub(crate) fn answer_of_choice(shape: &Shape, choice: &Choice, rows: Vec<Row>) -> Result<Answer> {
+pub(crate) fn answer_of_choice(shape: &Shape, choice: &Choice, rows: &[Row]) -> Result<Answer> {
     let only = match shape.time.from.as_ref().map(value_of) {
         Some(Val::Time(time) | Val::Int(time)) => time,
         _ => 0,
@@ -27,7 +27,7 @@ pub(crate) fn answer_of_choice(shape: &Shape, choice: &Choice, rows: Vec<Row>) -
         Choice::Top(top) => {
             let mut kept = Vec::new();
             for own in cells.into_values() {
-                kept.extend(first(shape, top, &rows, own)?);
+                kept.extend(first(shape, top, rows, own)?);
             }
             kept.sort_unstable();
             let kept = kept.into_iter().map(|at| rows[at].clone());
