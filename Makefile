@@ -1,7 +1,7 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build package demo test ledger lint tidy bench soak fuzz fuzz-smoke clean
+.PHONY: help setup build package demo test ledger lint tidy bench soak fuzz fuzz-smoke series-properties clean
 
 # Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`; what
 # `make fuzz` runs, and how long.
@@ -13,7 +13,7 @@ TARGET ?= line_protocol
 FUZZ_SECONDS ?= 60
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-18s %s\n' "$$name" "$$what"; done
 
 setup: ## Check the tools this needs and install what is missing
 	@scripts/setup.sh
@@ -56,6 +56,11 @@ fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=200
 	seed=$$(date +%s) && echo "PROPTEST_RNG_SEED=$$seed NILOMETER_HOSTILE_SEED=$$seed" && \
 	export PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$$seed NILOMETER_HOSTILE_SEED=$$seed && \
 	cargo test --release --locked -p nilometer-codec -p nilometer-lineproto -p nilometer-hostile
+
+series-properties: setup ## Compare series queries with a model and with SQL's planner on ten thousand drawn cases each
+	seed=$$(date +%s) && echo "PROPTEST_RNG_SEED=$$seed" && export PROPTEST_CASES=10000 PROPTEST_RNG_SEED=$$seed && \
+	cargo test --release --locked -p nilometer-series --test property && \
+	cargo test --release --locked -p nilometer-query --test sql series_queries_answer
 
 fuzz: setup ## Fuzz one target with coverage for some seconds (TARGET=record FUZZ_SECONDS=60); needs cargo-fuzz and a nightly compiler
 	cd fuzz && cargo +nightly fuzz run $(TARGET) ../testdata/corpus/$(TARGET) -- -max_total_time=$(FUZZ_SECONDS)

@@ -148,6 +148,13 @@ impl Charge {
         Ok(())
     }
 
+    /// Gives back some of it.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.account.release(bytes);
+        self.bytes -= bytes;
+    }
+
     /// Takes over what another one has charged.
     pub fn absorb(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);

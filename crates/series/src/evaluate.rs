@@ -41,23 +41,30 @@ pub(crate) fn hoisted_name(number: usize) -> String {
 /// The expression with each aggregate and neighbour in it replaced by a field of [`hoisted_name`]: its place in `hoisted`,
 /// where each stands once.
 pub(crate) fn hoist(expr: &Expr, hoisted: &mut Vec<Expr>) -> Expr {
+    hoist_from(expr, 0, hoisted)
+}
+
+/// The same apart from what was hoisted before a place.
+pub(crate) fn hoist_from(expr: &Expr, from: usize, hoisted: &mut Vec<Expr>) -> Expr {
     match expr {
         Expr::Time | Expr::Tag(_) | Expr::Field(_) | Expr::Literal(_) => expr.clone(),
         Expr::Aggregate(_) | Expr::Neighbour(..) => {
-            let known = hoisted.iter().position(|it| it == expr);
-            let place = known.unwrap_or(hoisted.len());
+            let known = hoisted.iter().skip(from).position(|it| it == expr);
+            let place = known.map_or(hoisted.len(), |at| from + at);
             if known.is_none() {
                 hoisted.push(expr.clone());
             }
             Expr::Field(hoisted_name(place))
         }
-        Expr::Unary(operator, of) => Expr::Unary(*operator, Box::new(hoist(of, hoisted))),
+        Expr::Unary(operator, of) => {
+            Expr::Unary(*operator, Box::new(hoist_from(of, from, hoisted)))
+        }
         Expr::Binary(operator, left, right) => {
-            let left = hoist(left, hoisted);
-            Expr::binary(*operator, left, hoist(right, hoisted))
+            let left = hoist_from(left, from, hoisted);
+            Expr::binary(*operator, left, hoist_from(right, from, hoisted))
         }
         Expr::Call(function, operands) => {
-            let operands = operands.iter().map(|of| hoist(of, hoisted));
+            let operands = operands.iter().map(|of| hoist_from(of, from, hoisted));
             Expr::Call(*function, operands.collect())
         }
     }

@@ -4,6 +4,7 @@
 //! what becomes of them (`operators`).
 
 mod chunk;
+mod counted;
 mod groups;
 mod nested;
 mod predicate;
@@ -86,7 +87,10 @@ impl Inputs {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
-        let groups = Groups::of(snapshot, &mut all, shape)?;
+        let mut groups = Groups::of(snapshot, &mut all, shape)?;
+        if !query.bound.groups.is_all() && needs_series {
+            groups = counted::within(snapshot, &mut all, groups, query)?;
+        }
         if needs_ties {
             rank(snapshot, &mut all, groups.len(), shape.rules)?;
         }

@@ -24,7 +24,8 @@ pub use context::{
 pub use error::Error;
 pub use operators::{BUCKETS, Batches};
 pub use query::{
-    Aggregate, Binary, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy, Percentile,
-    Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Transform, Unary,
+    Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy,
+    Percentile, Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Top,
+    Transform, Unary,
 };
 pub use value::{Literal, Rules, Type, Value};

@@ -6,6 +6,7 @@
 mod accumulate;
 mod aggregate;
 mod cells;
+mod choice;
 mod edges;
 mod fill;
 mod lanes;
@@ -152,6 +153,15 @@ fn run(
         }
         Operator::TopN if !query.shape().is_aggregate() => {
             rows::run(query, (snapshot, context), shows_time, &run_nested)?
+        }
+        Operator::Choose => {
+            let on = (snapshot, context);
+            let (schema, batches, charge) = choice::run(query, on, shows_time, &run_nested)?;
+            let ready = Ready {
+                batches,
+                _charge: charge,
+            };
+            (schema, State::Ready(Box::new(ready)))
         }
         Operator::Aggregate | Operator::TopN => {
             aggregate::run(query, (snapshot, context), shows_time, &run_nested)?

@@ -101,6 +101,30 @@ pub enum Fill {
     Value(Literal),
 }
 
+/// Some rows, or values, of each group and bucket, in place of one row of aggregates. Nulls do not count.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice {
+    /// The rows with the greatest or smallest numbers. The answer has their times, and its columns are expressions over them.
+    Top(Top),
+    /// Each value of an expression once, as the first rows that have them come in the order of the answer, and of those of one
+    /// time by value: descending it is the last rows in time that say where the values stand. The answer has the starts of buckets, and its columns are made of the expression, those and the tags of the group. A zero is
+    /// one value by `Influx`, shown with the sign that comes first; by `Postgres` its signs are two, as in `count(distinct x)`.
+    Distinct(Expr),
+}
+
+/// Which rows are at the top.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Top {
+    /// By which number or time. NaN is above everything; the two zeros are equal by `Influx`.
+    pub by: Expr,
+    /// How many of each group and bucket. An integer.
+    pub rows: Literal,
+    /// The smallest in place of the greatest.
+    pub smallest: bool,
+    /// Of rows that agree in all of these only the first counts; nothing = all rows count.
+    pub each: Vec<Expr>,
+}
+
 /// A question that is not checked, and may have parameters in the places of its literals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shape {
@@ -118,12 +142,21 @@ pub struct Shape {
     pub group: Vec<String>,
     /// Buckets that divide each group.
     pub bucket: Option<Bucket>,
+    /// What is chosen of each group and bucket, if it is not one row of aggregates. Of equal numbers the row comes first that is
+    /// first in time, and of one time the one that is first in the order of the answer.
+    pub choice: Option<Choice>,
     /// The columns of the answer. Before them come `time`, if there are buckets or no aggregates, and the tags of the group.
     pub columns: Vec<Column>,
     /// What buckets without rows have.
     pub fill: Fill,
+    /// Columns whose aggregates are filled in another way, by their names.
+    pub fills: Vec<(String, Fill)>,
     /// The order.
     pub order: Order,
+    /// How many groups, by their place in the order of groups, counting those that have a row at any time that the condition on
+    /// tags lets through, whatever the range of time and the condition on rows say. By `Influx` they are counted in the order of
+    /// `InfluxDB`'s index: by the names of the tags that they have, then by the values, each joined with `|`.
+    pub limit_groups: Option<Limit>,
     /// How many rows of each group.
     pub limit_per_group: Option<Limit>,
     /// How many rows.
@@ -141,6 +174,8 @@ pub enum Operator {
     TopN,
     /// One row for each group and bucket.
     Aggregate,
+    /// Some rows or values of each group and bucket.
+    Choose,
 }
 
 /// A checked question without parameters.
@@ -158,8 +193,11 @@ pub(crate) struct Bound {
     pub(crate) last_ns: i64,
     pub(crate) has_first: bool,
     pub(crate) has_last: bool,
+    pub(crate) groups: Window,
     pub(crate) per_group: Window,
     pub(crate) overall: Window,
+    /// Rows at the top of each group and bucket.
+    pub(crate) top: u64,
 }
 
 /// Places of rows in an order.
@@ -200,12 +238,15 @@ impl Shape {
             rows: None,
             group: Vec::new(),
             bucket: None,
+            choice: None,
             columns: Vec::new(),
             fill: Fill::Absent,
+            fills: Vec::new(),
             order: Order {
                 by: OrderBy::Nothing,
                 descending: false,
             },
+            limit_groups: None,
             limit_per_group: None,
             limit: None,
         }
@@ -224,15 +265,34 @@ impl Shape {
         }
     }
 
+    /// The fill of all columns without one of their own, and those.
+    pub(crate) fn all_fills(&self) -> impl Iterator<Item = &Fill> {
+        let own = self.fills.iter().map(|(_, fill)| fill);
+        std::iter::once(&self.fill).chain(own)
+    }
+
+    /// Which of the fills a column has: 0 = that of all columns without one of their own, 1 = the first of `fills`.
+    pub(crate) fn fill_place(&self, column: &str) -> usize {
+        let own = self.fills.iter().position(|(name, _)| name == column);
+        own.map_or(0, |place| place + 1)
+    }
+
     /// Whether rows become groups and buckets.
     pub fn is_aggregate(&self) -> bool {
         let has_aggregate = |column: &Column| column.expr.has_aggregate();
+        if self.choice.is_some() {
+            return false;
+        }
         self.bucket.is_some() || self.columns.iter().any(has_aggregate)
     }
 
     /// Whether the answer begins with a column `time`.
     pub fn shows_time(&self) -> bool {
-        self.bucket.is_some() || !self.is_aggregate()
+        match self.choice {
+            Some(Choice::Top(_)) => true,
+            Some(Choice::Distinct(_)) => self.bucket.is_some(),
+            None => self.bucket.is_some() || !self.is_aggregate(),
+        }
     }
 }
 
@@ -251,6 +311,9 @@ impl SeriesQuery {
     /// How it is answered.
     pub fn operator(&self) -> Operator {
         let shape = &self.shape;
+        if shape.choice.is_some() {
+            return Operator::Choose;
+        }
         let is_limited = !self.bound.overall.is_all();
         if shape.is_aggregate() {
             let is_top = is_limited

@@ -16,8 +16,9 @@ use nilometer_engine::ingest::Session;
 use nilometer_engine::{Options, SystemClock};
 use nilometer_lineproto::Precision;
 use nilometer_series::{
-    Aggregate, Binary, Bucket, Column, Context, Expr, Limit, Limits, Literal, Operator, Order,
-    OrderBy, Rules, SeriesQuery, Shape, Source, TableName, TagExpr, Transform, Unary, Value,
+    Aggregate, Binary, Bucket, Choice, Column, Context, Expr, Fill, Limit, Limits, Literal,
+    Operator, Order, OrderBy, Rules, SeriesQuery, Shape, Source, TableName, TagExpr, Top,
+    Transform, Unary, Value,
 };
 
 const PAGE: &str = include_str!("../../../docs/guide/series-queries.md");
@@ -423,6 +424,43 @@ fn iot_types() -> Vec<(&'static str, Shape, Operator)> {
     ]
 }
 
+/// Those that the suite does not ask.
+fn others() -> Vec<(&'static str, Shape, Operator)> {
+    let by_group = |shape: Shape| shape.order(OrderBy::Group, false);
+    let mut busiest = from("cpu").bucket(60 * MINUTE);
+    busiest = busiest.column("hostname", Expr::tag("hostname"));
+    busiest = by_group(busiest.fields(&["usage_user", "usage_system"]));
+    busiest.rules = Rules::Influx;
+    busiest.choice = Some(Choice::Top(Top {
+        by: field("usage_user"),
+        rows: Literal::from(5),
+        smallest: false,
+        each: vec![Expr::tag("hostname")],
+    }));
+    let mut states = by_group(from("diagnostics").group(&["name"]).fields(&["status"]));
+    states.choice = Some(Choice::Distinct(field("status")));
+    let most = Expr::aggregate(Aggregate::Max(field("velocity")));
+    let mut trucks = by_group(from("readings").group(&["name"]));
+    trucks = trucks.column("max_velocity", most);
+    trucks.rules = Rules::Influx;
+    trucks.limit_groups = Some(Limit {
+        rows: Literal::from(10),
+        skip: Literal::from(20),
+    });
+    let reports = Expr::aggregate(Aggregate::Count(field("status")));
+    let mut levels = by_group(from("diagnostics").group(&["name"]).bucket(60 * MINUTE));
+    levels = levels.column("fuel", mean("fuel_state"));
+    levels = levels.column("reports", reports);
+    levels.fill = Fill::Previous;
+    levels.fills = vec![("reports".to_owned(), Fill::Value(Literal::from(0)))];
+    vec![
+        ("busiest-hosts-of-each-hour", busiest, Operator::Choose),
+        ("states-of-each-truck", states, Operator::Choose),
+        ("ten-trucks-after-twenty", trucks, Operator::Aggregate),
+        ("levels-and-counts", levels, Operator::Aggregate),
+    ]
+}
+
 /// A truck that drives for an hour, stands for one, and drives again; a host with some load.
 fn store() -> Arc<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -466,7 +504,7 @@ fn store() -> Arc<Engine> {
 #[test]
 fn the_page_shows_every_type_and_each_of_them_runs() {
     let snapshot = store().snapshot();
-    let types = cpu_types().into_iter().chain(iot_types());
+    let types = cpu_types().into_iter().chain(iot_types()).chain(others());
     let mut names = Vec::new();
     for (name, shape, operator) in types {
         assert_eq!(shape.to_string(), shown(name), "{name}");
@@ -476,7 +514,7 @@ fn the_page_shows_every_type_and_each_of_them_runs() {
         let rows = answer.unwrap().map(|batch| batch.unwrap().num_rows());
         names.push((name, rows.sum::<usize>()));
     }
-    assert_eq!(names.len(), 28);
+    assert_eq!(names.len(), 28 + 4);
     assert_eq!(names.len(), PAGE.matches("\n### ").count());
     let rows = |name: &str| names.iter().find(|it| it.0 == name).unwrap().1;
     // By hand, from what the store was given.
@@ -488,6 +526,11 @@ fn the_page_shows_every_type_and_each_of_them_runs() {
     // It stops once and starts once.
     assert_eq!(rows("avg-daily-driving-session"), 1);
     assert_eq!(rows("breakdown-frequency"), 1);
+    // One host in each of three hours; one state; one truck, which is none of those after twenty; three hours.
+    assert_eq!(rows("busiest-hosts-of-each-hour"), 3);
+    assert_eq!(rows("states-of-each-truck"), 1);
+    assert_eq!(rows("ten-trucks-after-twenty"), 0);
+    assert_eq!(rows("levels-and-counts"), 3);
     // Minutes 91 to 179 from 0:40:34 on.
     assert_eq!(rows("high-cpu-1"), 89);
     assert_eq!(rows("high-cpu-all"), 89);

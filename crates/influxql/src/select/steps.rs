@@ -2,6 +2,7 @@
 
 pub(crate) mod buckets;
 pub(crate) mod calls;
+pub(crate) mod choices;
 pub(crate) mod explain;
 pub(crate) mod fill;
 pub(crate) mod frame;

@@ -86,6 +86,27 @@ impl Groups {
         Arc::new(array.expect("every code is the place of a value"))
     }
 
+    /// The groups in the order in which they are counted; `names` are those of their tags.
+    pub(super) fn counted(&self, names: &[String], rules: Rules) -> Vec<u32> {
+        let mut all: Vec<u32> = (0..).take(self.len).collect();
+        // Of one tag both orders are the same.
+        if rules == Rules::Influx && self.tags.len() > 1 {
+            let mut tags: Vec<(&String, &GroupTag)> = names.iter().zip(&self.tags).collect();
+            tags.sort_unstable_by_key(|(name, _)| *name);
+            all.sort_by_cached_key(|group| {
+                let known = tags.iter().filter_map(|(name, tag)| {
+                    let code = *tag.codes.get(*group as usize)?;
+                    let code = usize::try_from(code).ok()?;
+                    Some((name.as_str(), tag.values.value(code)))
+                });
+                let (mut key, values): (Vec<&str>, Vec<&str>) = known.unzip();
+                key.extend(values);
+                key.join("|")
+            });
+        }
+        all
+    }
+
     /// Numbers the groups, and tells each input the number of its rows'.
     pub(super) fn of(snapshot: &Snapshot, all: &mut [Input], shape: &Shape) -> Result<Self, Error> {
         if let [Input::Table(table)] = all

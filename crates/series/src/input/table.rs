@@ -233,6 +233,53 @@ impl Table {
         own.map(|(series, _)| *series).collect()
     }
 
+    /// Keeps the series of some groups.
+    pub(super) fn retain(&mut self, keeps: impl Fn(u32) -> bool) {
+        let pairs = self.series.iter().zip(&self.groups);
+        let kept = pairs.filter(|(_, group)| keeps(**group));
+        (self.series, self.groups) = kept.map(|(series, group)| (*series, *group)).unzip();
+    }
+
+    /// Which of some series, which ascend, have a row at any time.
+    pub(super) fn with_rows(
+        &self,
+        snapshot: &Snapshot,
+        series: &[SeriesId],
+    ) -> Result<Vec<SeriesId>, Error> {
+        let range = i64::MIN..=i64::MAX;
+        let last = snapshot.last_rows(&self.schema, series, &[], &range)?;
+        let (mut found, rest) = match last {
+            Some(last) => {
+                let known = last.positions.iter();
+                let known = known.filter_map(|at| series.get(*at as usize).copied());
+                (known.collect(), last.rest)
+            }
+            None => (Vec::new(), series.to_vec()),
+        };
+        if rest.is_empty() {
+            return Ok(found);
+        }
+        let request = ScanRequest {
+            table: Arc::clone(&self.schema),
+            projection: vec![ScanRequest::SERIES],
+            time: range,
+            tags: Vec::new(),
+            limit: None,
+        };
+        let ends = Narrowing::Ends { first: 0, last: 1 };
+        let scan = snapshot.scan_series(&request, &rest, &ends)?;
+        for morsel in 0..scan.morsels() {
+            for batch in scan.read(morsel) {
+                let batch = batch?;
+                let own = batch.column(0).as_primitive::<UInt32Type>().values();
+                found.extend(own.iter().map(|series| SeriesId(*series)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
     /// The last rows of series that need not be read, and the other series. `None` = all have to be.
     fn last_rows(
         &self,

@@ -11,7 +11,7 @@ use arrow_schema::SchemaRef;
 use nilometer_engine::{Duplicates, Narrowing, Snapshot, Stretch, TableTotal};
 
 use super::accumulate::kind;
-use super::cells::{Cells, Grid, compare};
+use super::cells::{Cells, Grid, compare, within_limits};
 use super::edges::Edges;
 use super::fill::{Frame, filled};
 use super::lanes::{self, Condition, Known, Lane, Operand, Run, Ties, When};
@@ -21,8 +21,8 @@ use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
-use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, Portion, Reading, RunNested, Which};
+use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
+use crate::input::{Chunk, Inputs, RunNested};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
 
@@ -46,6 +46,8 @@ pub(super) struct Plan<'a> {
     /// By aggregate: which of those its operands are.
     places: Vec<Vec<usize>>,
     kinds: Vec<Option<Type>>,
+    /// By aggregate.
+    fills: Vec<&'a Fill>,
     /// The columns, with fields in the places of aggregates.
     exprs: Vec<Expr>,
     /// The condition on rows, if it is one that is looked at as rows are decoded.
@@ -74,7 +76,7 @@ pub(super) fn run(
             Answer::Cells(cells) => plan.frame(cells)?,
         };
         let before = frame.bytes();
-        let frame = filled(frame, query, &plan.kinds, context)?;
+        let frame = filled(frame, query, (&plan.kinds, &plan.fills), context)?;
         charge.grow(frame.bytes().saturating_sub(before))?;
         answer = Answer::Frame((frame, charge));
     }
@@ -118,27 +120,6 @@ enum Answer {
     Frame(Sorted),
 }
 
-/// The rows of the answer, in its order: those within its limits.
-fn within_limits(mut places: Vec<u32>, keys: &[(u32, i64)], query: &SeriesQuery) -> Vec<u32> {
-    let per_group = query.bound.per_group;
-    if !per_group.is_all() {
-        let mut seen = rustc_hash::FxHashMap::default();
-        places.retain(|at| {
-            let group = keys.get(*at as usize).map_or(0, |key| key.0);
-            let place: &mut u64 = seen.entry(group).or_default();
-            *place += 1;
-            per_group.contains(*place - 1)
-        });
-    }
-    let window = query.bound.overall;
-    if !window.is_all() {
-        let skip = usize::try_from(window.skip).unwrap_or(usize::MAX);
-        let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
-        places = places.into_iter().skip(skip).take(rows).collect();
-    }
-    places
-}
-
 impl<'a> Plan<'a> {
     fn new(
         query: &'a SeriesQuery,
@@ -147,10 +128,18 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Error> {
         let shape = query.shape();
         let mut hoisted = Vec::new();
-        let columns = shape.columns.iter();
-        let exprs = columns
-            .map(|column| hoist(&column.expr, &mut hoisted))
-            .collect();
+        let mut fills = Vec::new();
+        let mut exprs = vec![Expr::Time; shape.columns.len()];
+        // An aggregate that is filled in two ways is two.
+        for (at, fill) in shape.all_fills().enumerate() {
+            let from = hoisted.len();
+            for (column, expr) in shape.columns.iter().zip(&mut exprs) {
+                if shape.fill_place(&column.name) == at {
+                    *expr = hoist_from(&column.expr, from, &mut hoisted);
+                }
+            }
+            fills.resize(hoisted.len(), fill);
+        }
         let aggregates = hoisted.into_iter().filter_map(|expr| match expr {
             Expr::Aggregate(aggregate) => Some(*aggregate),
             _ => None,
@@ -202,6 +191,7 @@ impl<'a> Plan<'a> {
             distinct,
             places,
             kinds,
+            fills,
             exprs,
             condition,
         })
@@ -263,7 +253,7 @@ impl<'a> Plan<'a> {
         }
         let shape = self.query.shape();
         let is_one = shape.group.is_empty() && shape.bucket.is_none();
-        if is_one && self.rules() == Rules::Postgres {
+        if is_one && self.rules() == Rules::Postgres && self.query.bound.groups.contains(0) {
             // The aggregates of no rows are a row too.
             whole.cell(0, self.only_start())?;
         }
@@ -340,53 +330,13 @@ impl<'a> Plan<'a> {
         if let Some(stored) = self.stored(range)? {
             return self.add_stored(range, &stored, &edges);
         }
-        let (context, ends) = (self.context, self.ends());
-        let read = |range, which| {
-            let which = (None, which);
-            self.inputs
-                .read(self.snapshot, range, &ends, which, context)
-        };
-        let mut readings = vec![read(range, Which::All)?];
-        let rows = readings.iter().map(|reading| reading.rows_estimate).sum();
-        if ends == Narrowing::None
-            && let Some(portions) = self.portions(range, rows)?
-        {
-            readings.clear();
-            for portion in &portions {
-                readings.push(read(portion.range, Which::Series(&portion.series))?);
-            }
-        }
-        let units = readings
-            .iter()
-            .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
-        let units: Vec<(&Reading, usize)> = units.collect();
-        let workers = context.workers(rows, units.len())?;
-        let parts = parallel::fold(
-            context,
-            workers,
-            units.len(),
+        parallel::chunks(
+            &self.inputs,
+            (self.snapshot, self.context),
+            (range, &self.ends()),
             || self.cells(range),
-            |cells, unit| {
-                let cells = cells.as_mut().map_err(taken)?;
-                let Some((reading, unit)) = units.get(unit) else {
-                    return Ok(());
-                };
-                self.inputs.visit(reading, *unit, context, &mut |chunk| {
-                    self.add_chunk(cells, &edges, &chunk)?;
-                    Ok(true)
-                })
-            },
-        )?;
-        parts.into_iter().collect()
-    }
-
-    /// Parts in which no series has more rows than are held at once; `None` = it is one.
-    fn portions(&self, range: (i64, i64), rows: u64) -> Result<Option<VecDeque<Portion>>, Error> {
-        let rows_max = self.context.memory.slice_rows().max(1);
-        if rows <= rows_max || self.inputs.tables().is_none() {
-            return Ok(None);
-        }
-        self.inputs.portions(self.snapshot, range, rows_max)
+            |cells, chunk| self.add_chunk(cells, &edges, &chunk),
+        )
     }
 
     /// The rows that are needed of each series: those at its ends, where nothing else is asked for.
@@ -479,7 +429,7 @@ impl<'a> Plan<'a> {
             units.len(),
             || self.cells(range),
             |cells, unit| {
-                let cells = cells.as_mut().map_err(taken)?;
+                let cells = cells.as_mut().map_err(parallel::taken)?;
                 let Some(&(stored, morsel)) = units.get(unit) else {
                     return Ok(());
                 };
@@ -510,25 +460,12 @@ impl<'a> Plan<'a> {
             operands.push(of.column(&chunk.columns, rows)?);
         }
         let mut runs = Vec::new();
-        let mut row = 0;
-        while let (Some(&group), Some(&time)) = (chunk.groups.get(row), chunk.times.get(row)) {
-            let (start, until) = edges.around(time);
-            let mut before = time;
-            let is_same = |at: &usize| {
-                let later = chunk.times.get(*at).copied().unwrap_or(i64::MIN);
-                let is_same = chunk.groups.get(*at) == Some(&group)
-                    && before <= later
-                    && (later < until || later == time);
-                before = later;
-                is_same
-            };
-            let end = row + 1 + (row + 1..rows).take_while(is_same).count();
+        for ((group, start), rows) in edges.runs(&chunk.groups, &chunk.times) {
             runs.push(Run {
                 cell: cells.cell(group, start)?,
-                start: u32::try_from(row).unwrap_or(u32::MAX),
-                end: u32::try_from(end).unwrap_or(u32::MAX),
+                start: u32::try_from(rows.start).unwrap_or(u32::MAX),
+                end: u32::try_from(rows.end).unwrap_or(u32::MAX),
             });
-            row = end;
         }
         let when = When {
             times: &chunk.times,
@@ -601,7 +538,7 @@ fn total(
         Aggregate::Count(of) | Aggregate::Min(of) | Aggregate::Max(of) => *of == Expr::Time,
         _ => false,
     };
-    let is_whole = shape.group.is_empty() && shape.bucket.is_none();
+    let is_whole = shape.group.is_empty() && shape.bucket.is_none() && shape.limit_groups.is_none();
     if !is_whole || !aggregates.iter().all(is_known) {
         return Ok(None);
     }
@@ -626,9 +563,4 @@ fn is_of(expr: &Expr, name: &Name) -> bool {
         (Expr::Tag(one), Name::Tag(other)) | (Expr::Field(one), Name::Field(other)) => one == other,
         _ => false,
     }
-}
-
-/// An error that is met a second time: it was returned when it was made.
-fn taken(error: &mut Error) -> Error {
-    std::mem::replace(error, Error::Cancelled)
 }

@@ -10,7 +10,7 @@ use super::lanes::Lane;
 use crate::bucket::{Bucket, Width};
 use crate::context::Charge;
 use crate::error::Error;
-use crate::query::{Order, OrderBy};
+use crate::query::{Order, OrderBy, SeriesQuery};
 
 /// Places of a grid that is kept whole. Four bytes each.
 const DENSE_MAX: u64 = 1 << 20;
@@ -273,4 +273,29 @@ pub(super) fn compare(one: (u32, i64), other: (u32, i64), order: Order) -> std::
         OrderBy::Time => by_time.then(by_group),
         OrderBy::Group | OrderBy::Nothing => by_group.then(by_time),
     }
+}
+
+/// The rows of the answer, in its order: those within its limits.
+pub(super) fn within_limits(
+    mut places: Vec<u32>,
+    keys: &[(u32, i64)],
+    query: &SeriesQuery,
+) -> Vec<u32> {
+    let per_group = query.bound.per_group;
+    if !per_group.is_all() {
+        let mut seen = FxHashMap::default();
+        places.retain(|at| {
+            let group = keys.get(*at as usize).map_or(0, |key| key.0);
+            let place: &mut u64 = seen.entry(group).or_default();
+            *place += 1;
+            per_group.contains(*place - 1)
+        });
+    }
+    let window = query.bound.overall;
+    if !window.is_all() {
+        let skip = usize::try_from(window.skip).unwrap_or(usize::MAX);
+        let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
+        places = places.into_iter().skip(skip).take(rows).collect();
+    }
+    places
 }

@@ -2,6 +2,8 @@
 //!
 //! Does: say it in few steps where buckets are of one width. Does not: know calendars (`bucket` does).
 
+use std::ops::Range;
+
 use crate::bucket::{Bucket, Width};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -49,6 +51,32 @@ impl<'a> Edges<'a> {
             Some(bucket) => bucket.around(time),
             None => (self.only_start, i64::MAX),
         }
+    }
+
+    /// Rows that stand together and are of one group and bucket, with its group and start.
+    pub(super) fn runs(
+        &self,
+        groups: &[u32],
+        times: &[i64],
+    ) -> impl Iterator<Item = ((u32, i64), Range<usize>)> {
+        let mut row = 0;
+        std::iter::from_fn(move || {
+            let (&group, &time) = (groups.get(row)?, times.get(row)?);
+            let (start, until) = self.around(time);
+            let mut before = time;
+            let is_same = |at: &usize| {
+                let later = times.get(*at).copied().unwrap_or(i64::MIN);
+                let is_same = groups.get(*at) == Some(&group)
+                    && before <= later
+                    && (later < until || later == time);
+                before = later;
+                is_same
+            };
+            let end = row + 1 + (row + 1..times.len()).take_while(is_same).count();
+            let run = row..end;
+            row = end;
+            Some(((group, start), run))
+        })
     }
 
     /// Whether the times from one to another are in one bucket.

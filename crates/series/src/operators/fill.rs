@@ -29,7 +29,7 @@ impl Frame {
 pub(super) fn filled(
     frame: Frame,
     query: &SeriesQuery,
-    kinds: &[Option<Type>],
+    (kinds, fills): (&[Option<Type>], &[&Fill]),
     context: &Context,
 ) -> Result<Frame, Error> {
     let shape = query.shape();
@@ -37,8 +37,8 @@ pub(super) fn filled(
         return Ok(frame);
     };
     let mut constants = Vec::with_capacity(kinds.len());
-    for kind in kinds {
-        constants.push(constant(&shape.fill, *kind)?);
+    for (kind, fill) in kinds.iter().zip(fills) {
+        constants.push((*fill, constant(fill, *kind)?));
     }
     let Some(grid) = grid(&frame, query, bucket, context)? else {
         return Ok(frame);
@@ -66,18 +66,13 @@ pub(super) fn filled(
         whole
             .keys
             .extend(starts.iter().map(|start| (number, *start)));
-        for ((from, to), constant) in frame.columns.iter().zip(&mut whole.columns).zip(&constants) {
+        for ((from, to), (fill, constant)) in
+            frame.columns.iter().zip(&mut whole.columns).zip(&constants)
+        {
             let own = from.get(own.clone()).unwrap_or_default();
             let known: Vec<(i64, &Option<Scalar>)> =
                 group.iter().map(|key| key.1).zip(own).collect();
-            fill_column(
-                &shape.fill,
-                constant.as_ref(),
-                &known,
-                &starts,
-                shape.rules,
-                to,
-            );
+            fill_column(fill, constant.as_ref(), &known, &starts, shape.rules, to);
         }
     }
     Ok(whole)

@@ -6,8 +6,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use nilometer_engine::{Narrowing, Snapshot};
+
 use crate::context::Context;
 use crate::error::Error;
+use crate::input::{Chunk, Inputs, Reading, Which};
 
 /// What comes of each unit, in their order; the first error in that order, if there is one.
 pub(super) fn each<T: Send>(
@@ -69,6 +72,53 @@ pub(super) fn fold<T: Send>(
         }
     });
     gathered(places)
+}
+
+/// What each of the workers made of the rows of a range of time, a chunk at a time. Rows of one series and time are met by one
+/// worker, in the order in which they were written.
+pub(super) fn chunks<T: Send>(
+    inputs: &Inputs,
+    (snapshot, context): (&Snapshot, &Context),
+    (range, narrowing): ((i64, i64), &Narrowing),
+    new: impl Fn() -> Result<T, Error> + Sync,
+    add: impl Fn(&mut T, Chunk) -> Result<(), Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let read = |range, which| inputs.read(snapshot, range, narrowing, (None, which), context);
+    let mut readings = vec![read(range, Which::All)?];
+    let rows = readings.iter().map(|reading| reading.rows_estimate).sum();
+    // Parts in which no series has more rows than are held at once.
+    let rows_max = context.memory.slice_rows().max(1);
+    if *narrowing == Narrowing::None
+        && rows > rows_max
+        && inputs.tables().is_some()
+        && let Some(portions) = inputs.portions(snapshot, range, rows_max)?
+    {
+        readings.clear();
+        for portion in &portions {
+            readings.push(read(portion.range, Which::Series(&portion.series))?);
+        }
+    }
+    let units = readings
+        .iter()
+        .flat_map(|reading| (0..reading.units()).map(move |unit| (reading, unit)));
+    let units: Vec<(&Reading, usize)> = units.collect();
+    let workers = context.workers(rows, units.len())?;
+    let parts = fold(context, workers, units.len(), new, |made, unit| {
+        let made = made.as_mut().map_err(taken)?;
+        let Some((reading, unit)) = units.get(unit) else {
+            return Ok(());
+        };
+        inputs.visit(reading, *unit, context, &mut |chunk| {
+            add(made, chunk)?;
+            Ok(true)
+        })
+    })?;
+    parts.into_iter().collect()
+}
+
+/// An error that is met a second time: it was returned when it was made.
+pub(super) fn taken(error: &mut Error) -> Error {
+    std::mem::replace(error, Error::Cancelled)
 }
 
 fn gathered<T>(places: Vec<Mutex<Option<Result<T, Error>>>>) -> Result<Vec<T>, Error> {

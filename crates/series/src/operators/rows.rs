@@ -113,7 +113,7 @@ fn narrowing(query: &SeriesQuery) -> Narrowing {
                 ties: true,
             })
         }
-        Operator::Rows | Operator::Aggregate => None,
+        Operator::Rows | Operator::Aggregate | Operator::Choose => None,
     };
     // An end of no rows is no end.
     let is_some = |narrowing: &Narrowing| {

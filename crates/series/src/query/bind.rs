@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 
-use super::{Column, Expr, Fill, Limit, Shape, Source, TagExpr, TimeRange};
+use super::{Choice, Column, Expr, Fill, Limit, Shape, Source, TagExpr, TimeRange, Top};
 use crate::error::Error;
 use crate::value::{Literal, Value};
 
@@ -67,6 +67,7 @@ impl Missing<'_> {
             rows: shape.rows.as_ref().map(|rows| self.expr(rows)),
             group: shape.group.clone(),
             bucket: shape.bucket.clone(),
+            choice: shape.choice.as_ref().map(|choice| self.choice(choice)),
             columns: shape
                 .columns
                 .iter()
@@ -75,13 +76,35 @@ impl Missing<'_> {
                     expr: self.expr(&column.expr),
                 })
                 .collect(),
-            fill: match &shape.fill {
-                Fill::Value(value) => Fill::Value(self.literal(value)),
-                fill => fill.clone(),
-            },
+            fill: self.fill(&shape.fill),
+            fills: shape
+                .fills
+                .iter()
+                .map(|(name, fill)| (name.clone(), self.fill(fill)))
+                .collect(),
             order: shape.order,
+            limit_groups: self.limit(shape.limit_groups.as_ref()),
             limit_per_group: self.limit(shape.limit_per_group.as_ref()),
             limit: self.limit(shape.limit.as_ref()),
+        }
+    }
+
+    fn fill(&mut self, fill: &Fill) -> Fill {
+        match fill {
+            Fill::Value(value) => Fill::Value(self.literal(value)),
+            fill => fill.clone(),
+        }
+    }
+
+    fn choice(&mut self, choice: &Choice) -> Choice {
+        match choice {
+            Choice::Distinct(of) => Choice::Distinct(self.expr(of)),
+            Choice::Top(top) => Choice::Top(Top {
+                by: self.expr(&top.by),
+                rows: self.literal(&top.rows),
+                smallest: top.smallest,
+                each: top.each.iter().map(|of| self.expr(of)).collect(),
+            }),
         }
     }
 

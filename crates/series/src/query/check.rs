@@ -3,7 +3,9 @@
 //! Does: refuse what contradicts itself and buckets that would be millions, and read the literals that are numbers. Does
 //! not: look at types of columns; those are a snapshot's.
 
-use super::{Aggregate, Bound, Column, Expr, Fill, Limit, OrderBy, Shape, Source, TagExpr, Window};
+use super::{
+    Aggregate, Bound, Choice, Column, Expr, Fill, Limit, OrderBy, Shape, Source, TagExpr, Window,
+};
 use crate::bucket::Width;
 use crate::context::Limits;
 use crate::error::Error;
@@ -41,7 +43,13 @@ fn check_at(shape: &Shape, limits: Limits, depth: usize) -> Result<Bound, Error>
     }
     for column in &shape.columns {
         check_depth(&column.expr, 0)?;
-        check_column(column, shape, is_aggregate)?;
+        match &shape.choice {
+            Some(choice) => check_chosen(column, shape, choice)?,
+            None => check_column(column, shape, is_aggregate)?,
+        }
+    }
+    if let Some(choice) = &shape.choice {
+        check_choice(shape, choice)?;
     }
     check_bucket(shape, is_aggregate)?;
     let bound = bound(shape)?;
@@ -193,6 +201,53 @@ fn check_grouped(expr: &Expr, shape: &Shape, name: &str) -> Result<(), Error> {
     }
 }
 
+fn check_choice(shape: &Shape, choice: &Choice) -> Result<(), Error> {
+    let what = "what is chosen";
+    match choice {
+        Choice::Distinct(of) => {
+            check_rows(of, what)?;
+            if shape.bucket.is_none() && shape.order.by == OrderBy::Time {
+                return refuse("groups without buckets have no time to be ordered by");
+            }
+        }
+        Choice::Top(top) => {
+            let mut all = top.each.iter().chain([&top.by]);
+            all.try_for_each(|of| check_rows(of, what))?;
+        }
+    }
+    if shape.fill != Fill::Absent {
+        return refuse(
+            "it chooses rows, which has no buckets to fill; fill those of a query around it",
+        );
+    }
+    Ok(())
+}
+
+fn check_chosen(column: &Column, shape: &Shape, choice: &Choice) -> Result<(), Error> {
+    check_rows(&column.expr, &format!("the column {:?}", column.name))?;
+    match choice {
+        Choice::Top(_) => Ok(()),
+        Choice::Distinct(of) => check_distinct(&column.expr, of, shape, &column.name),
+    }
+}
+
+/// Beside the value there are only the tags of the group and the start of the bucket.
+fn check_distinct(expr: &Expr, of: &Expr, shape: &Shape, name: &str) -> Result<(), Error> {
+    let inner = |expr: &Expr| check_distinct(expr, of, shape, name);
+    match expr {
+        _ if expr == of => Ok(()),
+        Expr::Literal(_) => Ok(()),
+        Expr::Unary(_, of) => inner(of),
+        Expr::Binary(_, left, right) => inner(left).and_then(|()| inner(right)),
+        Expr::Call(_, operands) => operands.iter().try_for_each(inner),
+        Expr::Time if shape.bucket.is_some() => Ok(()),
+        Expr::Tag(tag) if shape.group.contains(tag) => Ok(()),
+        _ => refuse(format!(
+            "the column {name:?} has {expr}, which is not the same for all rows with one value of {of}; group by it, or leave it out"
+        )),
+    }
+}
+
 fn check_aggregate(aggregate: &Aggregate) -> Result<(), Error> {
     match aggregate {
         Aggregate::Percentile(_, percent, _) if !(0.0..=100.0).contains(percent) => refuse(
@@ -225,8 +280,30 @@ fn check_bucket(shape: &Shape, is_aggregate: bool) -> Result<(), Error> {
     } else if shape.fill != Fill::Absent {
         return refuse("it fills buckets and has none; give the width of the buckets");
     }
+    check_fills(shape)?;
     if is_aggregate && shape.bucket.is_none() && shape.order.by == OrderBy::Time {
         return refuse("groups without buckets have no time to be ordered by");
+    }
+    Ok(())
+}
+
+fn check_fills(shape: &Shape) -> Result<(), Error> {
+    for (at, (name, fill)) in shape.fills.iter().enumerate() {
+        if !shape.columns.iter().any(|column| column.name == *name) {
+            return refuse(format!(
+                "it fills the column {name:?} and has none of this name"
+            ));
+        }
+        if shape.fill_place(name) != at + 1 {
+            return refuse(format!(
+                "it fills the column {name:?} in two ways; take one"
+            ));
+        }
+        if *fill == Fill::Absent || shape.fill == Fill::Absent {
+            return refuse(format!(
+                "the column {name:?} is filled and others are not, so that nobody knows which rows there are; fill all of them"
+            ));
+        }
     }
     Ok(())
 }
@@ -261,8 +338,13 @@ fn bound(shape: &Shape) -> Result<Bound, Error> {
         last_ns,
         has_first: from.is_some(),
         has_last: to.is_some(),
+        groups: window(shape.limit_groups.as_ref())?,
         per_group: window(shape.limit_per_group.as_ref())?,
         overall: window(shape.limit.as_ref())?,
+        top: match &shape.choice {
+            Some(Choice::Top(top)) => number(&top.rows)?,
+            _ => u64::MAX,
+        },
     })
 }
 
@@ -270,15 +352,18 @@ fn window(limit: Option<&Limit>) -> Result<Window, Error> {
     let Some(limit) = limit else {
         return Ok(Window::ALL);
     };
-    let number = |value: &Literal| match literal(value)? {
-        Value::Int(number) if *number >= 0 => Ok(number.unsigned_abs()),
-        Value::Unsigned(number) => Ok(*number),
-        other => refuse(format!("{other} is no number of rows")),
-    };
     Ok(Window {
         skip: number(&limit.skip)?,
         rows: number(&limit.rows)?,
     })
+}
+
+fn number(value: &Literal) -> Result<u64, Error> {
+    match literal(value)? {
+        Value::Int(number) if *number >= 0 => Ok(number.unsigned_abs()),
+        Value::Unsigned(number) => Ok(*number),
+        other => refuse(format!("{other} is no number of rows")),
+    }
 }
 
 /// Buckets that are filled are as many as the range has, whatever rows there are.

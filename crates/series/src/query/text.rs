@@ -6,7 +6,7 @@
 use std::fmt::{self, Display};
 
 use super::{
-    Aggregate, Binary, Column, Expr, Fill, Function, Limit, OrderBy, Percentile, Selector,
+    Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, OrderBy, Percentile, Selector,
     SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Transform, Unary,
 };
 use crate::bucket::{Bucket, Width};
@@ -267,10 +267,39 @@ impl Display for Column {
 impl Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.rows)?;
-        if self.skip == Literal::Value(Value::Int(0)) {
+        let zeros = [Value::Int(0), Value::Unsigned(0)].map(Literal::Value);
+        if zeros.contains(&self.skip) {
             return Ok(());
         }
         write!(f, " after {}", self.skip)
+    }
+}
+
+impl Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("absent"),
+            Self::Null => f.write_str("null"),
+            Self::Previous => f.write_str("previous"),
+            Self::Linear => f.write_str("linear"),
+            Self::Value(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let top = match self {
+            Self::Distinct(of) => return write!(f, "distinct {of}"),
+            Self::Top(top) => top,
+        };
+        let end = if top.smallest { "bottom" } else { "top" };
+        write!(f, "{end} {} of {}", top.rows, top.by)?;
+        if !top.each.is_empty() {
+            let each = list(&top.each, ToString::to_string);
+            write!(f, ", one for each {each}")?;
+        }
+        Ok(())
     }
 }
 
@@ -304,15 +333,17 @@ impl Display for Shape {
         if !group.is_empty() {
             write!(f, "\ngroup by {}", group.join(", "))?;
         }
+        if let Some(choice) = &self.choice {
+            write!(f, "\nchoose {choice}")?;
+        }
         if !self.columns.is_empty() {
             write!(f, "\nselect {}", list(&self.columns, ToString::to_string))?;
         }
-        match &self.fill {
-            Fill::Absent => {}
-            Fill::Null => f.write_str("\nfill null")?,
-            Fill::Previous => f.write_str("\nfill previous")?,
-            Fill::Linear => f.write_str("\nfill linear")?,
-            Fill::Value(value) => write!(f, "\nfill {value}")?,
+        if self.fill != Fill::Absent {
+            write!(f, "\nfill {}", self.fill)?;
+            for (column, fill) in &self.fills {
+                write!(f, ", {fill} for {}", name(column))?;
+            }
         }
         let time = if self.order.descending {
             "time desc"
@@ -323,6 +354,9 @@ impl Display for Shape {
             OrderBy::Nothing => {}
             OrderBy::Group => write!(f, "\norder by group, {time}")?,
             OrderBy::Time => write!(f, "\norder by {time}, group")?,
+        }
+        if let Some(limit) = &self.limit_groups {
+            write!(f, "\nlimit groups {limit}")?;
         }
         if let Some(limit) = &self.limit_per_group {
             write!(f, "\nlimit {limit} per group")?;

@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) engine: Arc<Engine>,
     pub(crate) tables: Tables,
     written: usize,
+    /// Whether the tables have all of their fields.
+    is_whole: bool,
 }
 
 fn physical(field: &str) -> PhysicalType {
@@ -68,7 +70,9 @@ impl World {
         let engine = Arc::new(engine.unwrap());
         engine.create_database("d").unwrap();
         let mut tables = Tables::default();
+        let grows = dice.one_in(3);
         for (name, duplicates, fields) in TABLES {
+            let fields = if grows { &fields[..2] } else { fields };
             let tags = TAGS.iter().map(|name| NewColumn {
                 name,
                 kind: ColumnKind::Tag,
@@ -92,11 +96,50 @@ impl World {
             engine,
             tables,
             written: 0,
+            is_whole: true,
         };
+        world.is_whole = !grows;
+        if grows {
+            // The other fields come when there are rows already.
+            for _ in 0..=dice.below(3) {
+                world.change(dice);
+            }
+            world.add_fields();
+        }
         for _ in 0..=dice.below(7) {
             world.change(dice);
         }
         world
+    }
+
+    /// Adds the fields that tables begin without.
+    fn add_fields(&mut self) {
+        for (table, _, fields) in TABLES {
+            for name in fields.iter().skip(2) {
+                let column = NewColumn {
+                    name,
+                    kind: ColumnKind::Field(physical(name)),
+                };
+                let is_new = self.engine.add_column("d", "public", table, column);
+                assert!(is_new.unwrap());
+            }
+        }
+        self.is_whole = true;
+    }
+
+    /// Renames a field, and gives it the old name back when a flush may have written the new one.
+    fn rename(&mut self, dice: &mut Dice) {
+        let (table, _, fields) = TABLES[dice.below(TABLES.len())];
+        let field = dice.one(&fields[..2]);
+        let rename = |from: &str, to: &str| {
+            let renamed = self.engine.rename_column("d", "public", table, from, to);
+            renamed.unwrap();
+        };
+        rename(field, "other");
+        if dice.one_in(2) {
+            self.engine.flush().unwrap();
+        }
+        rename("other", field);
     }
 
     /// One of the things that happen to a store.
@@ -104,15 +147,22 @@ impl World {
         match dice.below(10) {
             0..5 => self.write_some(dice),
             5 | 6 => self.write_dense(dice),
+            7 if dice.one_in(4) => self.rename(dice),
             7 => self.delete(dice),
             8 => self.engine.flush().unwrap(),
             _ => while self.engine.maintain().unwrap() != Maintained::Idle {},
         }
     }
 
+    /// A table and the fields that it has now.
+    fn one_table(&self, dice: &mut Dice) -> (&'static str, &'static [&'static str]) {
+        let (table, _, fields) = TABLES[dice.below(TABLES.len())];
+        (table, if self.is_whole { fields } else { &fields[..2] })
+    }
+
     /// Rows here and there, late ones and repeated ones among them.
     fn write_some(&mut self, dice: &mut Dice) {
-        let (table, _, fields) = TABLES[dice.below(TABLES.len())];
+        let (table, fields) = self.one_table(dice);
         let mut rows = Vec::new();
         for _ in 0..=dice.below(30) {
             let minutes = [
@@ -144,7 +194,7 @@ impl World {
 
     /// A series every few seconds for hours, so that blocks and hours have statistics.
     fn write_dense(&mut self, dice: &mut Dice) {
-        let (table, _, fields) = TABLES[dice.below(TABLES.len())];
+        let (table, fields) = self.one_table(dice);
         let tags = tags(dice);
         let step = dice.one(&[10, 20, 50]) * SECOND;
         let first = START + dice.below(4) as i64 * HOUR + dice.below(100) as i64 * SECOND;

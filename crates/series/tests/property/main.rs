@@ -253,7 +253,7 @@ proptest! {
 /// The property says nothing of an operator that is never asked, nor of answers without rows.
 #[test]
 fn the_questions_reach_every_operator_and_find_rows() {
-    let mut found = [0; 4];
+    let mut found = [0; 5];
     for seed in 0..120 {
         let mut dice = Dice::new(seed);
         let world = World::new(&mut dice);
@@ -268,6 +268,7 @@ fn the_questions_reach_every_operator_and_find_rows() {
                 Operator::Last => 1,
                 Operator::TopN => 2,
                 Operator::Aggregate => 3,
+                Operator::Choose => 4,
             };
             found[place] += usize::from(!answer.rows.is_empty());
         }

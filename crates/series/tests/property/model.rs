@@ -4,14 +4,16 @@
 
 mod aggregates;
 mod buckets;
+mod choices;
 mod values;
 
 use std::collections::BTreeMap;
 
-use nilometer_series::{Expr, Literal, OrderBy, Rules, Shape, Source, Transform};
+use nilometer_series::{Aggregate, Expr, Literal, OrderBy, Rules, Shape, Source, Transform};
 
 use aggregates::{aggregate, aggregates_of};
-use buckets::{GroupKey, bucket_start, filled, limited, tag_keys};
+use buckets::{GroupKey, bucket_start, fill_of, filled, limited, of_groups, tag_keys, window};
+use choices::answer_of_choice;
 use values::{Result, eval, exact, tags_hold, value_of};
 
 pub(crate) use values::{Cell, Refused, Row, Val};
@@ -44,8 +46,11 @@ impl Tables {
         };
         let from = time(&shape.time.from, i64::MIN);
         let to = time(&shape.time.to, i64::MAX);
-        rows.retain(|row| from <= row.time && row.time < to);
         rows.retain(|row| tags_hold(&shape.tags, row, rules) == Some(true));
+        if shape.limit_groups.is_some() {
+            rows = of_groups(rows, shape);
+        }
+        rows.retain(|row| from <= row.time && row.time < to);
         if let Some(condition) = &shape.rows {
             let mut kept = Vec::new();
             for row in rows {
@@ -54,6 +59,9 @@ impl Tables {
                 }
             }
             rows = kept;
+        }
+        if let Some(choice) = &shape.choice {
+            return answer_of_choice(shape, choice, &rows);
         }
         if shape.is_aggregate() {
             answer_of_groups(shape, &rows)
@@ -120,6 +128,11 @@ fn answer_of_rows(shape: &Shape, rows: Vec<Row>) -> Result<Answer> {
             made.push((group.clone(), (row.clone(), values)));
         }
     }
+    Ok(answer_of_made(shape, made))
+}
+
+/// Rows of groups, each from the first on, in the order and within the limits of the question.
+fn answer_of_made(shape: &Shape, mut made: Vec<(GroupKey, (Row, Vec<Val>))>) -> Answer {
     let descending = shape.order.descending;
     if descending {
         // Within a group everything is turned around.
@@ -144,7 +157,7 @@ fn answer_of_rows(shape: &Shape, rows: Vec<Row>) -> Result<Answer> {
         let values: Vec<Cell> = values.into_iter().map(exact).collect();
         answer.push(shape, &row.tags, row.time, values, place);
     }
-    Ok(answer)
+    answer
 }
 
 fn answer_of_groups(shape: &Shape, rows: &[Row]) -> Result<Answer> {
@@ -168,7 +181,9 @@ fn answer_of_groups(shape: &Shape, rows: &[Row]) -> Result<Answer> {
             .push(row);
     }
     let is_one = shape.group.is_empty() && shape.bucket.is_none();
-    if is_one && rules == Rules::Postgres && groups.is_empty() {
+    let has_one = shape.limit_groups.is_none() || window(shape.limit_groups.as_ref()).0 == 0;
+    let has_one = has_one && window(shape.limit_groups.as_ref()).1 > 0;
+    if is_one && has_one && rules == Rules::Postgres && groups.is_empty() {
         groups
             .entry(Vec::new())
             .or_default()
@@ -178,11 +193,12 @@ fn answer_of_groups(shape: &Shape, rows: &[Row]) -> Result<Answer> {
     let mut made: Vec<(GroupKey, (i64, Vec<Cell>))> = Vec::new();
     for (group, buckets) in groups {
         for (start, rows) in buckets {
-            let values = aggregates.iter().map(|it| aggregate(it, &rows, rules));
+            let values = aggregates.iter().map(|(it, _)| aggregate(it, &rows, rules));
             made.push((group.clone(), (start, values.collect::<Result<_>>()?)));
         }
     }
-    let mut made = filled(made, shape);
+    let fills: Vec<usize> = aggregates.iter().map(|it| it.1).collect();
+    let mut made = filled(made, shape, &fills);
     let order = shape.order;
     made.sort_by(|a, b| {
         let by_time = a.1.0.cmp(&b.1.0);
@@ -215,21 +231,20 @@ fn answer_of_groups(shape: &Shape, rows: &[Row]) -> Result<Answer> {
             source: 0,
             written: 0,
         };
-        let known = |expr: &Expr| match expr {
-            Expr::Aggregate(wanted) => {
-                let at = aggregates.iter().position(|it| it == wanted.as_ref())?;
-                Some(cells[at].value.clone())
-            }
-            _ => None,
-        };
         let mut values = Vec::new();
         for column in &shape.columns {
+            let fill = fill_of(shape, &column.name);
+            let place = |wanted: &Aggregate| {
+                let mut all = aggregates.iter();
+                all.position(|(it, own)| it == wanted && *own == fill)
+            };
+            let known = |expr: &Expr| match expr {
+                Expr::Aggregate(wanted) => Some(cells[place(wanted)?].value.clone()),
+                _ => None,
+            };
             let value = eval(&column.expr, &row, rules, &known)?;
             let off = match &column.expr {
-                Expr::Aggregate(wanted) => {
-                    let at = aggregates.iter().position(|it| it == wanted.as_ref());
-                    cells[at.unwrap()].off
-                }
+                Expr::Aggregate(wanted) => cells[place(wanted).unwrap()].off,
                 _ => 0.0,
             };
             values.push(Cell { value, off });

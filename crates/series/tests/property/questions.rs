@@ -1,9 +1,9 @@
 //! Questions of every form.
 
 use nilometer_series::{
-    Aggregate, Binary, Bucket, Column, Expr, Fill, Function, Limit, Literal, Order, OrderBy,
-    Percentile, Rules, Selector, Shape, Shift, Source, TableName, TagExpr, TimeRange, Transform,
-    Unary, Value, Width,
+    Aggregate, Binary, Bucket, Choice, Column, Expr, Fill, Function, Limit, Literal, Order,
+    OrderBy, Percentile, Rules, Selector, Shape, Shift, Source, TableName, TagExpr, TimeRange, Top,
+    Transform, Unary, Value, Width,
 };
 
 use crate::data::{HOSTS, HOUR, RACKS, SECOND, START, TAGS};
@@ -31,10 +31,10 @@ pub(crate) fn question(dice: &mut Dice) -> Shape {
     }
     let (source, fields) = source(dice);
     let rules = dice.one(&[Rules::Postgres, Rules::Influx]);
-    if dice.one_in(3) {
-        rows(dice, rules, source, fields)
-    } else {
-        groups(dice, rules, source, fields, false)
+    match dice.below(6) {
+        0 => choice(dice, rules, source, fields),
+        1 | 2 => rows(dice, rules, source, fields),
+        _ => groups(dice, rules, source, fields, false),
     }
 }
 
@@ -62,7 +62,20 @@ fn around(dice: &mut Dice) -> Shape {
         column("f", Expr::aggregate(Aggregate::Max(Expr::field("f")))),
         column("n", Expr::aggregate(Aggregate::Count(Expr::field("n")))),
     ];
+    inner.fills = Vec::new();
+    if inner.fill != Fill::Absent && dice.one_in(2) {
+        inner.fills.push(("n".to_owned(), Fill::Null));
+    }
+    if dice.one_in(4) {
+        // The rows of the greatest values of each bucket, in place of its aggregates.
+        inner.choice = Some(top(dice, rules, &["f", "n"]));
+        (inner.fill, inner.fills) = (Fill::Absent, Vec::new());
+        inner.columns = vec![column("f", Expr::field("f")), column("n", Expr::field("n"))];
+    }
     let nested = Source::Nested(Box::new(inner));
+    if dice.one_in(6) {
+        return choice(dice, rules, nested, &["f", "n"]);
+    }
     if dice.one_in(2) {
         rows(dice, rules, nested, &["f", "n"])
     } else {
@@ -108,6 +121,12 @@ fn start(dice: &mut Dice, rules: Rules, source: Source, fields: &[&str]) -> Shap
     if dice.one_in(3) {
         shape.limit = Some(Limit {
             rows: number(dice, 12),
+            skip: number(dice, 3),
+        });
+    }
+    if dice.one_in(5) {
+        shape.limit_groups = Some(Limit {
+            rows: number(dice, 4),
             skip: number(dice, 3),
         });
     }
@@ -185,6 +204,68 @@ fn condition(dice: &mut Dice, fields: &[&str], depth: usize) -> Expr {
     } else {
         Expr::binary(operator, left, right)
     }
+}
+
+fn top(dice: &mut Dice, rules: Rules, fields: &[&str]) -> Choice {
+    let numbers = fields.iter().copied().filter(|it| "fnu".contains(it));
+    let numbers: Vec<&str> = numbers.collect();
+    let by = match dice.below(8) {
+        0 => Expr::Time,
+        1 if rules == Rules::Influx => calculated(dice, &numbers),
+        _ => Expr::field(dice.one(&numbers)),
+    };
+    let each = match dice.below(6) {
+        0 => vec![Expr::tag("host")],
+        1 => vec![Expr::tag("rack"), Expr::tag("host")],
+        2 => vec![Expr::field(dice.one(fields))],
+        _ => Vec::new(),
+    };
+    Choice::Top(Top {
+        by,
+        rows: Literal::from(dice.below(6) as i64),
+        smallest: dice.one_in(2),
+        each,
+    })
+}
+
+/// Some rows or values of groups and buckets.
+fn choice(dice: &mut Dice, rules: Rules, source: Source, fields: &'static [&'static str]) -> Shape {
+    let mut shape = start(dice, rules, source, fields);
+    if dice.one_in(2) {
+        shape.bucket = Some(bucket(dice));
+    }
+    if dice.one_in(2) {
+        shape.choice = Some(top(dice, rules, fields));
+        for field in fields {
+            shape.columns.push(column(field, Expr::field(field)));
+        }
+        if !shape.group.contains(&"host".to_owned()) {
+            shape.columns.push(column("the host", Expr::tag("host")));
+        }
+        if dice.one_in(3) {
+            let ratio = Expr::binary(Binary::Divide, Expr::field("f"), Expr::field("n"));
+            shape.columns.push(column("calculated", ratio));
+        }
+        return shape;
+    }
+    let of = match dice.below(8) {
+        0 => Expr::Time,
+        1 => Expr::field("n"),
+        2 => Expr::Call(Function::Coalesce, vec![Expr::field("f"), Expr::field("n")]),
+        _ => Expr::field(dice.one(fields)),
+    };
+    shape.columns.push(column("value", of.clone()));
+    if dice.one_in(3) {
+        let is_null = Expr::Unary(Unary::IsNull, Box::new(of.clone()));
+        shape.columns.push(column("is null", is_null));
+    }
+    if shape.bucket.is_none() {
+        shape.order.by = OrderBy::Group;
+    } else if of != Expr::Time && dice.one_in(3) {
+        shape.columns.push(column("start", Expr::Time));
+    }
+    shape.choice = Some(Choice::Distinct(of));
+    shape
 }
 
 fn rows(dice: &mut Dice, rules: Rules, source: Source, fields: &'static [&'static str]) -> Shape {
@@ -287,6 +368,18 @@ fn groups(
         let (count, rows) = (Expr::aggregate(count), Expr::aggregate(rows));
         let ratio = Expr::binary(Binary::Divide, count, rows);
         shape.columns.push(column("ratio", ratio));
+    }
+    if shape.fill != Fill::Absent {
+        for column in &shape.columns {
+            let fill = match dice.below(6) {
+                0 => Fill::Null,
+                1 => Fill::Previous,
+                2 => Fill::Value(Literal::Value(Value::Null)),
+                3 if is_linear => Fill::Linear,
+                _ => continue,
+            };
+            shape.fills.push((column.name.clone(), fill));
+        }
     }
     shape
 }

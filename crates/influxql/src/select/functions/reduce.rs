@@ -161,9 +161,9 @@ fn mode(points: Vec<Point>) -> Option<Value> {
     Some(best.clone())
 }
 
-/// Every value once, by the times at which they come first.
+/// Every value once, by the times at which they are met first, which are their last where points come from the end of time.
 fn distinct(mut points: Vec<Point>, start: i64) -> Vec<Point> {
-    points.sort_by(|one, two| one.value.order(&two.value).then(one.time.cmp(&two.time)));
+    points.sort_by(|one, two| one.value.order(&two.value));
     points.dedup_by(|one, two| one.value == two.value);
     points.sort_by(|one, two| one.time.cmp(&two.time).then(one.value.order(&two.value)));
     points

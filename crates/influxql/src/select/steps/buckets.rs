@@ -16,7 +16,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take;
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Expr, Fill};
-use nilometer_series::{Bucket, Charge, Column, Context, SeriesQuery, Shift, Width};
+use nilometer_series::{Charge, Column, Context, SeriesQuery};
 use nilometer_service::{Set, SetHead};
 
 use crate::select::checked::condition::{TIME_MAX, TIME_MIN};
@@ -26,7 +26,7 @@ use crate::select::planned::plan::{Input, Plan, Table};
 use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::output::time_type;
 use crate::select::steps::read::column_name;
-use crate::select::steps::stored::{Leaf, Source, field_of};
+use crate::select::steps::stored::{Leaf, Source, bucket, field_of};
 use crate::select::steps::stream::group_tags;
 
 /// Sets that are there, and the memory that they hold.
@@ -157,15 +157,7 @@ impl<'a> Question<'a> {
         if !rest.is_empty() {
             return Ok(None);
         }
-        shape.bucket = Some(Bucket {
-            width: Width::Fixed(self.window.width),
-            origin_ns: 0,
-            offset: Shift {
-                months: 0,
-                fixed_ns: self.window.offset,
-            },
-            zone: None,
-        });
+        shape.bucket = Some(bucket(self.window));
         let mut columns = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
             if let Some(of) = Source::Table(self.table).column(leaf.field) {

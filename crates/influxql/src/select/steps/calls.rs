@@ -15,6 +15,7 @@ use crate::select::functions::{is_technical, is_transform, technical};
 use crate::select::planned::plan::{Input, Plan};
 use crate::select::planned::types::kind_of;
 use crate::select::run::Run;
+use crate::select::steps::choices::is_choice;
 use crate::select::steps::fill::Filling;
 use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::inside::Inside;
@@ -129,6 +130,7 @@ impl<'a> Calls<'a> {
             Some(Expr::Call(inner)) if is_transform(&call.name) => {
                 self.leaves(inner, self.extended(call, range), out);
             }
+            Some(Expr::Call(inner)) if call.name == "count" => self.leaves(inner, range, out),
             Some(Expr::Reference(_)) if !is_transform(&call.name) => out.push((call, range)),
             _ => {}
         }
@@ -162,6 +164,9 @@ impl<'a> Calls<'a> {
             let Some(leaf) = calls.leaf(call) else {
                 return false;
             };
+            if calls.is_limited(call) {
+                return false;
+            }
             sources
                 .iter()
                 .all(|source| !source.has(leaf.field) || source.answers(leaf, window))
@@ -170,10 +175,10 @@ impl<'a> Calls<'a> {
         // Of one call in one group no more buckets are shown than LIMIT says, and filled ones are in between.
         let is_first = self.plan.limit > 0
             && symbols.calls.len() == 1
-            && symbols
-                .calls
-                .iter()
-                .all(|(_, call)| !is_transform(&call.name))
+            && symbols.calls.iter().all(|(_, call)| {
+                !is_transform(&call.name)
+                    && matches!(call.arguments.first(), Some(Expr::Reference(_)))
+            })
             && window.is_some()
             && matches!(sources.as_slice(), [Source::Table(_)])
             && self.frame.group.is_empty()
@@ -195,13 +200,19 @@ impl<'a> Calls<'a> {
                 seen.push(text);
                 is_new
             });
-            let Some(found) = self.asked(&sources, &own, (range, first), sets)? else {
-                // The condition has to be looked at row by row.
-                return Ok(());
-            };
-            for (call, points) in own.iter().zip(found) {
-                self.known
-                    .insert((call.to_string(), range.0, range.1), points);
+            // Each choice is a question of its own, the aggregates together are one.
+            let (choices, own): (Vec<&Call>, Vec<&Call>) =
+                own.into_iter().partition(|call| is_choice(&call.name));
+            let questions = choices.into_iter().map(|call| (vec![call], None));
+            for (own, first) in questions.chain([(own, first)]) {
+                let Some(found) = self.asked(&sources, &own, (range, first), sets)? else {
+                    // The condition has to be looked at row by row.
+                    return Ok(());
+                };
+                for (call, points) in own.iter().zip(found) {
+                    self.known
+                        .insert((call.to_string(), range.0, range.1), points);
+                }
             }
         }
         Ok(())
@@ -333,9 +344,12 @@ impl<'a> Calls<'a> {
                 Ok(points.map(|points| integral(call, &points, whole, around)))
             }
             ("top" | "bottom", Some(Expr::Reference(field))) => {
+                let key = (call.to_string(), range.0, range.1);
+                if let Some(points) = self.known.get(&key) {
+                    return Ok(points.clone());
+                }
                 let mut points = self.field(field, range, sets)?;
-                if call.arguments.len() == 2 && self.plan.reads_tables() {
-                    // InfluxDB hands LIMIT and OFFSET down to what is read of measurements, and counts them again in the answer.
+                if self.is_limited(call) {
                     points = points.map(|points| self.limited(points));
                 }
                 Ok(self.top(call, points))
@@ -410,13 +424,19 @@ impl<'a> Calls<'a> {
         })
     }
 
+    /// Whether InfluxDB hands LIMIT and OFFSET down to what is read of measurements, and counts them again in the answer.
+    fn is_limited(&self, call: &Call) -> bool {
+        matches!(call.name.as_str(), "top" | "bottom")
+            && call.arguments.len() == 2
+            && self.plan.reads_tables()
+            && (self.plan.limit > 0 || self.plan.offset > 0)
+    }
+
     /// The points of a group that InfluxDB reads for LIMIT and OFFSET: one more than both.
     fn limited(&self, mut points: Vec<Point>) -> Vec<Point> {
         let (limit, offset) = (self.plan.limit, self.plan.offset);
-        if limit > 0 || offset > 0 {
-            let count = limit.saturating_add(offset).saturating_add(1);
-            points.truncate(usize::try_from(count).unwrap_or(usize::MAX));
-        }
+        let count = limit.saturating_add(offset).saturating_add(1);
+        points.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         points
     }
 

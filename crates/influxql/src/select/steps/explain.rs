@@ -1,11 +1,13 @@
 //! The plan of a SELECT as lines of text.
 
 use nilometer_influxql_syntax::ast::Expr;
-use nilometer_series::{Bucket, Column, Shift, Width};
+use nilometer_series::Column;
 
 use crate::select::planned::plan::{Input, Plan};
+use crate::select::steps::choices::choice;
 use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::read::stored;
+use crate::select::steps::stored::bucket;
 use crate::select::steps::symbols::Symbols;
 
 /// The expressions of a plan and, for each measurement, the series query that reads it.
@@ -52,15 +54,12 @@ pub(crate) fn lines(plan: &Plan, frame: &Frame, now_ns: i64, indent: usize, out:
                 shape.bucket = frame
                     .window
                     .filter(|window| window.zone.is_none())
-                    .map(|window| Bucket {
-                        width: Width::Fixed(window.width),
-                        origin_ns: 0,
-                        offset: Shift {
-                            months: 0,
-                            fixed_ns: window.offset,
-                        },
-                        zone: None,
-                    });
+                    .map(bucket);
+                if let [(_, call)] = symbols.calls.as_slice()
+                    && shape.bucket.is_some() == frame.window.is_some()
+                {
+                    shape.choice = choice(call, table, &symbols.references);
+                }
                 out.push(format!("{space}SERIES QUERY:"));
                 out.extend(
                     shape

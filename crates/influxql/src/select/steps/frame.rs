@@ -49,6 +49,11 @@ impl Frame {
         }
     }
 
+    /// Whether the series that SLIMIT and SOFFSET count are the groups that are read.
+    pub(crate) fn counts_groups(&self) -> bool {
+        self.counted == self.group
+    }
+
     /// The frame of a query inside this one.
     pub(crate) fn inner(&self, plan: &Plan, now_ns: i64) -> Self {
         let mut group = plan.group.clone();
@@ -125,5 +130,10 @@ pub(crate) fn wanted<'a>(plan: &'a Plan, frame: &'a Frame) -> Wanted<'a> {
         last_ns: frame.last_ns,
         ascending: plan.ascending,
         limit: None,
+        groups: if frame.counts_groups() {
+            frame.series
+        } else {
+            (0, 0)
+        },
     }
 }

@@ -137,7 +137,8 @@ impl Run<'_> {
         Ok(rows)
     }
 
-    /// The series that SLIMIT and SOFFSET leave of a measurement, whatever the time; `None` = all.
+    /// The series that SLIMIT and SOFFSET leave of a measurement, whatever the time, where rows are read by more tags than these
+    /// series have; `None` = all, or the series query counts them.
     pub(crate) fn chosen(
         &self,
         plan: &Plan,
@@ -145,12 +146,13 @@ impl Run<'_> {
         table: &Table,
     ) -> Result<Option<FxHashSet<SetKey>>, Error> {
         let (limit, offset) = frame.series;
-        if limit == 0 && offset == 0 {
+        if (limit == 0 && offset == 0) || frame.counts_groups() {
             return Ok(None);
         }
         let (mut shape, _) = Wanted {
             ascending: true,
             group: &frame.counted,
+            groups: frame.series,
             ..wanted(plan, frame)
         }
         .shape(table);
@@ -170,18 +172,7 @@ impl Run<'_> {
                 &crate::select::steps::stored::with_time(&batch?),
             );
         }
-        // In the order of the index: by the keys that they have, then by their values.
-        let mut keys: Vec<_> = rows.sets.keys.iter().collect();
-        keys.sort_by_cached_key(|key| {
-            let tags = key.tags.iter().filter(|(_, value)| !value.is_empty());
-            let names = tags.clone().map(|(name, _)| &**name);
-            names
-                .chain(tags.map(|(_, value)| &**value))
-                .collect::<Vec<_>>()
-                .join("|")
-        });
-        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let keys = keys.into_iter().skip(size(offset)).take(size(limit));
+        let keys = rows.sets.keys.iter();
         Ok(Some(keys.map(|key| key.copy()).collect()))
     }
 

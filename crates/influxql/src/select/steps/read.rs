@@ -37,6 +37,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) ascending: bool,
     /// The first rows of each group; all if `None`.
     pub(crate) limit: Option<u64>,
+    /// How many groups and those before them; all if both are 0.
+    pub(crate) groups: (u64, u64),
 }
 
 /// The name of a column of a query, which no tag has.
@@ -85,6 +87,14 @@ impl Wanted<'_> {
             by: OrderBy::Group,
             descending: !self.ascending,
         };
+        let (groups, skip) = self.groups;
+        if groups > 0 || skip > 0 {
+            // What comes after SOFFSET without SLIMIT is nothing, as in InfluxDB.
+            shape.limit_groups = Some(Limit {
+                rows: series::Value::Unsigned(groups).into(),
+                skip: series::Value::Unsigned(skip).into(),
+            });
+        }
         (shape, parts.rest)
     }
 }

@@ -15,6 +15,7 @@ use crate::select::error::Error;
 use crate::select::planned::plan::Table;
 use crate::select::planned::types::kind_of_cast;
 use crate::select::run::Run;
+use crate::select::steps::choices::is_choice;
 use crate::select::steps::inside::Inside;
 use crate::select::steps::read::{Wanted, add_groups, add_values, column_name, stored};
 use crate::select::values::points::{Point, Points};
@@ -48,8 +49,9 @@ impl Leaf<'_> {
         match self.call.name.as_str() {
             "count" | "first" | "last" if kind == Kind::Boolean => self.call.name == "count",
             "first" | "last" | "count" => kind != Kind::Tag,
-            "min" | "max" => kind.is_number(),
+            "min" | "max" | "top" | "bottom" => kind.is_number(),
             "sum" | "mean" | "spread" | "stddev" | "median" => kind.is_number() && !chooses,
+            "distinct" => kind != Kind::Tag && !chooses,
             _ => false,
         }
     }
@@ -175,6 +177,11 @@ impl Run<'_> {
         sets: &mut Sets,
     ) -> Result<Option<Vec<Points>>, Error> {
         let table = source.table();
+        if let [leaf] = leaves
+            && is_choice(&leaf.call.name)
+        {
+            return self.chosen_points(table, *leaf, wanted, window, sets);
+        }
         let wanted = match source {
             Source::Table(_) => wanted,
             Source::Inside(inside) => inside.narrowed(wanted),
@@ -190,15 +197,7 @@ impl Run<'_> {
         if !rest.is_empty() {
             return Ok(None);
         }
-        shape.bucket = window.map(|window| Bucket {
-            width: Width::Fixed(window.width),
-            origin_ns: 0,
-            offset: Shift {
-                months: 0,
-                fixed_ns: window.offset,
-            },
-            zone: None,
-        });
+        shape.bucket = window.map(bucket);
         let mut columns = Vec::new();
         let mut starts = Vec::with_capacity(leaves.len());
         for leaf in leaves {
@@ -252,6 +251,19 @@ impl Run<'_> {
                 .map(|(leaf, start)| of_leaf(*leaf, *start, &rows, &numbers))
                 .collect(),
         ))
+    }
+}
+
+/// The buckets of a window that is in no time zone.
+pub(crate) fn bucket(window: Window) -> Bucket {
+    Bucket {
+        width: Width::Fixed(window.width),
+        origin_ns: 0,
+        offset: Shift {
+            months: 0,
+            fixed_ns: window.offset,
+        },
+        zone: None,
     }
 }
 

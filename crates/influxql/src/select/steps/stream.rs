@@ -76,8 +76,6 @@ impl Stream {
         let is_plain = matches!(plan.fill, Fill::Null)
             && plan.limit == 0
             && plan.offset == 0
-            && plan.slimit == 0
-            && plan.soffset == 0
             // A series query turns the time around, and not the groups.
             && (plan.ascending || frame.group.is_empty());
         let Some(references) = references(plan).filter(|_| is_plain) else {
@@ -123,8 +121,6 @@ impl Stream {
         let is_few = matches!(plan.fill, Fill::Null)
             && (1..=FEW_ROWS).contains(&plan.limit)
             && plan.offset == 0
-            && plan.slimit == 0
-            && plan.soffset == 0
             && frame.dimensions == frame.group;
         let (Some(references), [Input::Table(table)]) =
             (references(plan).filter(|_| is_few), plan.inputs.as_slice())

@@ -2,6 +2,7 @@
 
 use nilometer_series::{Aggregate, Expr, Percentile, Rules, Selector, Shape};
 
+use super::buckets::fill_of;
 use super::values::{Cell, Refused, Result, Row, Val, eval, exact, float, total, whole};
 
 /// Sum of floats, and how far another order of adding may be off.
@@ -236,26 +237,30 @@ pub(crate) fn select(
     all.first().map(|it| (it.1, it.0.clone()))
 }
 
-pub(crate) fn aggregates_of(shape: &Shape) -> Vec<Aggregate> {
-    fn collect(expr: &Expr, found: &mut Vec<Aggregate>) {
+/// The aggregates of a question, each once for every way in which it is filled.
+pub(crate) fn aggregates_of(shape: &Shape) -> Vec<(Aggregate, usize)> {
+    fn collect(expr: &Expr, fill: usize, found: &mut Vec<(Aggregate, usize)>) {
+        let mut inner = |of: &Expr| collect(of, fill, found);
         match expr {
-            Expr::Aggregate(aggregate) if !found.contains(aggregate) => {
-                found.push((**aggregate).clone());
-            }
-            Expr::Unary(_, of) | Expr::Neighbour(_, of) => collect(of, found),
+            Expr::Unary(_, of) | Expr::Neighbour(_, of) => inner(of),
             Expr::Binary(_, left, right) => {
-                collect(left, found);
-                collect(right, found);
+                inner(left);
+                inner(right);
             }
-            Expr::Call(_, operands) => operands.iter().for_each(|of| collect(of, found)),
+            Expr::Call(_, operands) => operands.iter().for_each(inner),
+            Expr::Aggregate(aggregate) => {
+                let new = ((**aggregate).clone(), fill);
+                if !found.contains(&new) {
+                    found.push(new);
+                }
+            }
             _ => {}
         }
     }
     let mut found = Vec::new();
-    shape
-        .columns
-        .iter()
-        .for_each(|column| collect(&column.expr, &mut found));
+    for column in &shape.columns {
+        collect(&column.expr, fill_of(shape, &column.name), &mut found);
+    }
     found
 }
 

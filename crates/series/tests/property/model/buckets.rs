@@ -74,6 +74,13 @@ pub(crate) fn year_and_month(time: i64) -> (i64, i64) {
     (year, month.unwrap())
 }
 
+pub(crate) fn window_rows(rows: &Literal) -> usize {
+    match value_of(rows) {
+        Val::Int(rows) => usize::try_from(rows).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
 pub(crate) fn window(limit: Option<&Limit>) -> (usize, usize) {
     let number = |literal: &Literal| match value_of(literal) {
         Val::Int(value) => usize::try_from(value).unwrap(),
@@ -99,7 +106,40 @@ pub(crate) fn limited<T>(rows: Vec<(GroupKey, T)>, shape: &Shape) -> Vec<T> {
 
 pub(crate) type Made = Vec<(GroupKey, (i64, Vec<Cell>))>;
 
-pub(crate) fn filled(made: Made, shape: &Shape) -> Made {
+/// Which of the fills a column has; 0 = that of all.
+pub(crate) fn fill_of(shape: &Shape, column: &str) -> usize {
+    let own = shape.fills.iter().position(|(name, _)| name == column);
+    own.map_or(0, |place| place + 1)
+}
+
+/// The rows of those groups that the limit of groups leaves.
+pub(crate) fn of_groups(rows: Vec<Row>, shape: &Shape) -> Vec<Row> {
+    let key = |row: &Row| tag_keys(row, shape.group.iter(), shape.rules);
+    let mut keys: Vec<GroupKey> = rows.iter().map(key).collect();
+    keys.sort();
+    keys.dedup();
+    if shape.rules == Rules::Influx {
+        // As `InfluxDB` writes the key of a group: which tags it has, then what they are.
+        keys.sort_by_key(|key| {
+            let known = shape.group.iter().zip(key).filter(|(_, it)| it.1.is_some());
+            let mut known: Vec<(&String, String)> = known
+                .map(|(name, (_, value))| (name, value.clone().unwrap()))
+                .collect();
+            known.sort();
+            let mut words: Vec<String> = known.iter().map(|it| it.0.clone()).collect();
+            words.extend(known.into_iter().map(|it| it.1));
+            words.join("|")
+        });
+    }
+    let (skip, most) = window(shape.limit_groups.as_ref());
+    let kept: Vec<GroupKey> = keys.into_iter().skip(skip).take(most).collect();
+    rows.into_iter()
+        .filter(|row| kept.contains(&key(row)))
+        .collect()
+}
+
+/// `fills` says by aggregate which fill it has.
+pub(crate) fn filled(made: Made, shape: &Shape, fills: &[usize]) -> Made {
     let Some(bucket) = shape.bucket.as_ref().filter(|_| shape.fill != Fill::Absent) else {
         return made;
     };
@@ -125,7 +165,13 @@ pub(crate) fn filled(made: Made, shape: &Shape) -> Made {
             let cells = match group.iter().find(|it| it.1.0 == start) {
                 Some(known) => known.1.1.clone(),
                 None => (0..group[0].1.1.len())
-                    .map(|at| fill_cell(shape, start, at, before, after))
+                    .map(|at| {
+                        let fill = match fills[at] {
+                            0 => &shape.fill,
+                            own => &shape.fills[own - 1].1,
+                        };
+                        fill_cell((shape, fill), start, at, before, after)
+                    })
                     .collect(),
             };
             whole.push((group[0].0.clone(), (start, cells)));
@@ -138,13 +184,13 @@ pub(crate) fn filled(made: Made, shape: &Shape) -> Made {
 pub(crate) type MadeRow = (GroupKey, (i64, Vec<Cell>));
 
 pub(crate) fn fill_cell(
-    shape: &Shape,
+    (shape, fill): (&Shape, &Fill),
     start: i64,
     at: usize,
     before: Option<&MadeRow>,
     after: Option<&MadeRow>,
 ) -> Cell {
-    match &shape.fill {
+    match fill {
         Fill::Absent | Fill::Null => exact(Val::Null),
         Fill::Value(value) => exact(value_of(value)),
         Fill::Previous => before.map_or(exact(Val::Null), |it| it.1.1[at].clone()),
