@@ -11,7 +11,6 @@ mod edges;
 mod fill;
 mod lanes;
 mod parallel;
-mod picked;
 mod project;
 mod rows;
 mod slices;
@@ -20,7 +19,6 @@ mod steps;
 mod stored;
 mod stream;
 mod top;
-mod values;
 
 use std::collections::VecDeque;
 

@@ -16,7 +16,6 @@ const LARGER: &[(&str, usize)] = &[
     ("crates/codec/src", 17),
     ("crates/ledger/src", 19),
     ("crates/nilometer/src/import", 20),
-    ("crates/series/src/operators", 17),
 ];
 
 pub(crate) fn check(tree: &Tree, _workspace: &Workspace) -> Vec<Finding> {

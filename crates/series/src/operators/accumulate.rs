@@ -2,14 +2,17 @@
 //!
 //! Does: add runs of rows, join what several threads know, and finish by the rules. Does not: know buckets (`cells`).
 
+mod picked;
+mod values;
+
 use std::ops::Range;
 
-use super::picked::{Picked, offer};
-use super::values::{Held, count_distinct, mode, percentile};
 use crate::error::Error;
 use crate::evaluate::{Scalar, low_bits, order, place, wrapped};
 use crate::query::{Aggregate, Percentile, Selector};
 use crate::value::{Rules, Type};
+use picked::{Picked, offer};
+use values::{Held, count_distinct, mode, percentile};
 
 /// What is known of one aggregate of one bucket.
 #[derive(Debug, Clone)]

@@ -8,13 +8,13 @@ use crate::value::Rules;
 
 /// A row that was chosen so far.
 #[derive(Debug, Clone)]
-pub(super) struct Picked {
-    pub(super) time: i64,
-    pub(super) tie: u64,
+pub(crate) struct Picked {
+    pub(crate) time: i64,
+    pub(crate) tie: u64,
     /// What it was chosen by.
-    pub(super) by: Scalar,
+    pub(crate) by: Scalar,
     /// What is wanted of it.
-    pub(super) value: Option<Scalar>,
+    pub(crate) value: Option<Scalar>,
 }
 
 impl Picked {
@@ -39,7 +39,7 @@ impl Picked {
 }
 
 /// Chooses between what was chosen so far and another row.
-pub(super) fn offer(kept: &mut Option<Box<Picked>>, new: Picked, selector: Selector, rules: Rules) {
+pub(crate) fn offer(kept: &mut Option<Box<Picked>>, new: Picked, selector: Selector, rules: Rules) {
     let is_chosen = kept
         .as_ref()
         .is_none_or(|kept| kept.gives_way(&new, selector, rules));

@@ -8,10 +8,10 @@ use crate::value::Rules;
 
 /// A value with the time and tie of its row.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
-    pub(super) value: Scalar,
-    pub(super) time: i64,
-    pub(super) tie: u64,
+pub(crate) struct Held {
+    pub(crate) value: Scalar,
+    pub(crate) time: i64,
+    pub(crate) tie: u64,
 }
 
 /// In the order of their values; those of one value as they were read.
@@ -20,14 +20,14 @@ fn sorted(mut all: Vec<Held>) -> Vec<Held> {
     all
 }
 
-pub(super) fn count_distinct(all: Vec<Held>) -> usize {
+pub(crate) fn count_distinct(all: Vec<Held>) -> usize {
     let all = sorted(all);
     all.chunk_by(|one, other| order(&one.value, &other.value).is_eq())
         .count()
 }
 
 /// The value that most rows have: of several the smallest, or that of the earliest row.
-pub(super) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
+pub(crate) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
     // Rows of one series and time are told apart by their places in the order of reading.
     let mut all: Vec<(usize, Held)> = all.into_iter().enumerate().collect();
     all.sort_by(|(_, one), (_, other)| order(&one.value, &other.value));
@@ -49,7 +49,7 @@ pub(super) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
 }
 
 /// A percentile of numbers. As `PostgreSQL` and `InfluxQL` work them out, step by step, so that floats agree to the bit.
-pub(super) fn percentile(all: Vec<Held>, percent: f64, kind: Percentile) -> Option<Scalar> {
+pub(crate) fn percentile(all: Vec<Held>, percent: f64, kind: Percentile) -> Option<Scalar> {
     let all = sorted(all);
     let count = all.len() as f64;
     let at = |rank: f64| {
