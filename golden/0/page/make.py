@@ -480,12 +480,12 @@ def fourth_set():
     for x in noise[:299]:
         walk.append(walk[-1] + x % 5 - 2)
     states = [noise[i] >> 52 for i in range(6)]
-    few = [noise[i] >> 52 for i in range(6, 10)]
+    few = [0, 0x1234, 0xABCD, 0xFFFF]
     codes = [x >> 62 for x in noise[300:600]]
     rows = [(walk[i], states[i // 50], few[codes[i]], 60 * (noise[i] >> 60), 9) for i in range(300)]
     lanes = [
         delta(walk, -2, 3),
-        runs(6, raw(states), const(50)),
+        runs(6, raw(states), raw([50] * 6)),
         distinct(4, raw(few), frame(codes, 0, 2)),
         grid(0, 60, frame([row[3] // 60 for row in rows], 0, 4)),
         const(9),

@@ -16,9 +16,9 @@ use arrow_array::{ArrayRef, BinaryArray, Date32Array, Int64Array, RecordBatch, S
 use crate::copy::copy;
 use crate::rich::{self, assert_same};
 use crate::support::{Answer, everything, hex, shown};
+use nilometer_codec::Encoding;
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_codec::Encoding;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Engine, LogicalType,
     NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings, Tier, TimeKind,
@@ -134,7 +134,10 @@ fn structures(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
     let arrays: [(&str, ArrayRef); 3] = [
         ("time", Arc::new(Int64Array::from(times))),
         ("payload", Arc::new(BinaryArray::from_vec(bytes))),
-        ("label", Arc::new(StringArray::from_iter_values::<&str, Vec<&str>>(texts))),
+        (
+            "label",
+            Arc::new(StringArray::from_iter_values::<&str, Vec<&str>>(texts)),
+        ),
     ];
     let batch = RecordBatch::try_from_iter(arrays).unwrap();
     let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
