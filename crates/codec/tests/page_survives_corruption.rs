@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::big_endian_bytes,
     reason = "the inputs are small, and a failed unwrap is the report"
 )]
 

@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::big_endian_bytes,
     reason = "the inputs are small, and a failed unwrap is the report"
 )]
 
@@ -42,7 +43,7 @@ fn page_of_structures(length: usize, bytes: &[u8]) -> Vec<u8> {
 fn ten_integers_below_101_take_seven_bits_each() {
     let number = |row: u32, field: u32| {
         let noise = (1000 * row + field).wrapping_mul(2_654_435_761);
-        (u64::from(noise) * 101 >> 32) as i32
+        ((u64::from(noise) * 101) >> 32) as i32
     };
     for is_highest_first in [true, false] {
         let word = |number: i32| {
@@ -93,7 +94,7 @@ fn long_values_that_come_twice_are_compressed() {
         let row = if row < 300 { row } else { (row - 300) / 2 };
         for word in 0..25 {
             let noise = (row * 25 + word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bytes.extend_from_slice(&(noise ^ noise >> 29).to_be_bytes());
+            bytes.extend_from_slice(&(noise ^ (noise >> 29)).to_be_bytes());
         }
     }
     let page = page_of_structures(200, &bytes);

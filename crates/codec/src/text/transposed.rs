@@ -6,6 +6,11 @@
 //! Structures of numbers that somebody has put together as bytes become columns of numbers again, and are decoded by the
 //! kernels of integers, several times as fast as a general compressor inflates them.
 
+#![expect(
+    clippy::big_endian_bytes,
+    reason = "numbers in payloads stand as whoever wrote them put them"
+)]
+
 use std::borrow::Cow;
 
 use super::{Rows, check_utf8};

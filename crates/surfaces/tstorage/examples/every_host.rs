@@ -7,7 +7,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a failed unwrap is the report, and the figures are the output"
+    clippy::big_endian_bytes,
+    reason = "a failed unwrap is the report, the figures are the output, and numbers of payloads stand highest byte first"
 )]
 #![allow(dead_code, reason = "the tests use more of the client and the server")]
 
