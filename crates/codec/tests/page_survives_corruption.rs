@@ -166,9 +166,8 @@ fn fourth_set_pages(validity: Option<&[u8]>) -> Vec<(&'static str, Vec<u8>)> {
         value
     };
     let bytes: Vec<u8> = (0..rows).flat_map(value).collect();
-    let text: String = (0..rows)
-        .map(|row| format!("\u{6c34}\u{e4} {:02}", row * 37 % 100))
-        .collect();
+    let labels = (0..rows).map(|row| format!("\u{6c34}\u{e4} {:02}", row * 37 % 100));
+    let text = labels.collect::<Vec<String>>().concat();
     let offsets = |bytes: usize| -> Vec<u32> {
         let length = bytes as u32 / rows;
         (0..=rows).map(|row| row * length).collect()
