@@ -329,7 +329,6 @@ fn a_page_in_another_s_place_is_noticed() {
             let error = read.unwrap_err().to_string();
             assert!(error.contains("a page fails its checksum"), "{error}");
         }
-        }
     }
 }
 
