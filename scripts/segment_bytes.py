@@ -14,7 +14,7 @@ TYPES = "I64 U64 F64 Bool Text Bytes".split()
 ENCODINGS = {
     0: "CONST", 1: "STRIDE", 2: "FOR", 3: "DELTA", 4: "RAW", 5: "RUNS", 6: "DISTINCT", 7: "GRID", 8: "DECIMAL",
     9: "IMAGE", 10: "DYADIC", 11: "PCO", 12: "BITMAP", 13: "BLOCKED", 16: "PLAIN", 17: "DICTIONARY", 18: "PLAIN zstd",
-    19: "DICTIONARY zstd",
+    19: "DICTIONARY zstd", 20: "TRANSPOSED",
 }
 
 

@@ -370,7 +370,8 @@ static ne_status decode_texts(ne_reader *in, const uint8_t *page, uint8_t encodi
         return status == NE_OK ? take_texts(in, page, out, n, utf8) : status;
     }
     if (encoding != DICTIONARY) {
-        return encoding == DICTIONARY + 1 || encoding == DICTIONARY + 2 ? NE_UNSUPPORTED : NE_CORRUPT;
+        bool is_known = encoding == DICTIONARY + 1 || encoding == DICTIONARY + 2 || encoding == TRANSPOSED;
+        return is_known ? NE_UNSUPPORTED : NE_CORRUPT;
     }
     count = ne_take_varint(in);
     if (in->bad || count == 0 || count > n) {

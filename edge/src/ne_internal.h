@@ -62,7 +62,8 @@ enum {
     BITMAP = 12,
     BLOCKED = 13,
     PLAIN = 16,
-    DICTIONARY = 17
+    DICTIONARY = 17,
+    TRANSPOSED = 20
 };
 
 /* Values of a block of BLOCKED. */

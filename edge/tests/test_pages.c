@@ -234,7 +234,7 @@ int main(int count, char **words) {
         page = load(words[1], name, ".bin", &bytes);
         json = load(words[1], name, ".json", &json_bytes);
         status = ne_page_decode(page, bytes, values, 1024, room, &info);
-        if (strncmp(name, "pco", 3) == 0 || strncmp(name, "zstd", 4) == 0) {
+        if (strncmp(name, "pco", 3) == 0 || strncmp(name, "zstd", 4) == 0 || strncmp(name, "transposed", 10) == 0) {
             if (status != NE_UNSUPPORTED) {
                 fail(name, "is of an encoding that devices do not have");
             }

@@ -5,14 +5,15 @@
 #![expect(
     clippy::print_stdout,
     clippy::cast_possible_truncation,
-    reason = "the figures are the output, and rounding to integers is how its values are made"
+    clippy::big_endian_bytes,
+    reason = "the figures are the output, and rounding to integers is how its values are made; payloads stand so"
 )]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use nilometer_codec::{
-    ColumnBuf, ColumnRef, ValuesRef, decode_i64s, decode_page, encode_i64s, encode_page,
+    ColumnBuf, ColumnRef, PageSet, ValuesRef, decode_i64s, decode_page, encode_i64s, encode_page_of,
 };
 
 /// A small generator, so that the figures need no dependency and repeat.
@@ -72,17 +73,21 @@ fn report(name: &str, n: usize, bytes: usize, encode: Duration, decode: Duration
 }
 
 fn page(name: &str, values: ValuesRef<'_>) {
+    page_of(name, PageSet::First, values);
+}
+
+fn page_of(name: &str, set: PageSet, values: ValuesRef<'_>) {
     let column = ColumnRef {
         values,
         validity: None,
     };
     let mut page = Vec::new();
-    encode_page(column, &mut page).expect("the columns of this file are valid");
+    encode_page_of(column, set, &mut page).expect("the columns of this file are valid");
     let mut out = ColumnBuf::default();
     let mut scratch = Vec::new();
     let encode = best_of(|| {
         scratch.clear();
-        let _ = black_box(encode_page(black_box(column), &mut scratch));
+        let _ = black_box(encode_page_of(black_box(column), set, &mut scratch));
     });
     let decode = best_of(|| {
         let _ = black_box(decode_page(black_box(&page), &mut out));
@@ -206,4 +211,34 @@ fn main() {
             bytes: &bytes,
         },
     );
+    payloads(&mut noise);
+}
+
+/// Ten integers below 101 as bytes, highest first: noise, then walks. Bytes and values are those of payloads.
+fn payloads(noise: &mut Noise) {
+    for n in [288, 1000] {
+        for is_walk in [false, true] {
+            let fields: Vec<Vec<f64>> = (0..10).map(|_| walk(noise, n)).collect();
+            let mut bytes = Vec::new();
+            for row in 0..n {
+                for field in &fields {
+                    let number = if is_walk {
+                        field[row] as i32
+                    } else {
+                        (noise.next() % 101) as i32
+                    };
+                    bytes.extend_from_slice(&number.to_be_bytes());
+                }
+            }
+            let offsets: Vec<u32> = (0..=n as u32).map(|row| 40 * row).collect();
+            let values = ValuesRef::Bytes {
+                offsets: &offsets,
+                bytes: &bytes,
+            };
+            let kind = if is_walk { "walks" } else { "noise" };
+            for (name, set) in [("zstd", PageSet::Third), ("TRANSPOSED", PageSet::Fourth)] {
+                page_of(&format!("payloads of 40 B, {kind} ({name})"), set, values);
+            }
+        }
+    }
 }

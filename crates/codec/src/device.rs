@@ -343,7 +343,7 @@ fn column_page(
     let header = page_header(page)?;
     let is_known = !matches!(
         header.encoding,
-        Encoding::Pco | Encoding::PlainZstd | Encoding::DictionaryZstd
+        Encoding::Pco | Encoding::PlainZstd | Encoding::DictionaryZstd | Encoding::Transposed
     );
     if header.rows != rows || header.has_nulls || !is_known {
         return Err(Error::corrupt("a column page is not one of devices"));

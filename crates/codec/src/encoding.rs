@@ -45,6 +45,8 @@ pub enum Encoding {
     PlainZstd = 18,
     /// [`Encoding::Dictionary`], compressed with zstd.
     DictionaryZstd = 19,
+    /// Values of one length, cut into lanes of integers.
+    Transposed = 20,
 }
 
 /// Which encodings a writer may choose from. A reader knows them all; what a file may hold is a matter of its format.
@@ -59,6 +61,8 @@ pub enum PageSet {
     Second,
     /// Of [`Encoding::Pco`] integers of 32 and 16 bits too: segments of format 3.
     Third,
+    /// [`Encoding::Transposed`] too: segments of format 4.
+    Fourth,
 }
 
 impl TryFrom<u8> for Encoding {
@@ -84,6 +88,7 @@ impl TryFrom<u8> for Encoding {
             17 => Self::Dictionary,
             18 => Self::PlainZstd,
             19 => Self::DictionaryZstd,
+            20 => Self::Transposed,
             _ => return Err(Error::UnknownEncoding(id)),
         })
     }

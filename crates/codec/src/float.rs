@@ -29,7 +29,7 @@ pub(crate) fn encode(values: &[f64], set: PageSet, out: &mut Vec<u8>) -> Encodin
     let half_bytes = 4 * values.len();
     let scale = match set {
         PageSet::First | PageSet::Quick => None,
-        PageSet::Second | PageSet::Third => {
+        PageSet::Second | PageSet::Third | PageSet::Fourth => {
             dyadic::choose_scale(values.iter().copied()).filter(|scale| *scale > 0)
         }
     };

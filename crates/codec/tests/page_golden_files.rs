@@ -82,6 +82,7 @@ fn golden_page(name: String) -> Golden {
         set: match json["set"].as_u64() {
             None => PageSet::First,
             Some(2) => PageSet::Second,
+            Some(4) => PageSet::Fourth,
             other => panic!("{name}: set {other:?}"),
         },
         header: json["header"].as_str().map(from_hex),

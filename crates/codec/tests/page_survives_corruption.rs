@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
+    clippy::big_endian_bytes,
     reason = "the inputs are small, and a failed unwrap is the report"
 )]
 
@@ -82,6 +83,7 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
         ("no values", page(ValuesRef::Bool(&bools), Some(&[0; 13]))),
     ];
     pages.extend(second_set_pages(validity));
+    pages.extend(fourth_set_pages(validity));
     for (name, values) in [
         ("dictionary", &repeated),
         ("plain", &distinct),
@@ -150,6 +152,47 @@ fn second_set_pages(validity: Option<&[u8]>) -> Vec<(&'static str, Vec<u8>)> {
             "blocked differences",
             page_of_second_set(ValuesRef::I64(&sums), None),
         ),
+    ]
+}
+
+/// Bytes and text in lanes of every encoding, with characters of several bytes across them.
+fn fourth_set_pages(validity: Option<&[u8]>) -> Vec<(&'static str, Vec<u8>)> {
+    let rows = 100_u32;
+    let noise = |row: u32| row.wrapping_mul(2_654_435_761) >> 24;
+    let value = |row: u32| {
+        let mut value = (noise(row) as i32 / 8 - 16).to_be_bytes().to_vec();
+        value.extend((1000 + 3 * row + noise(row) / 128).to_le_bytes());
+        value.extend([row as u8 / 30 * 71, b'#', b'#']);
+        value
+    };
+    let bytes: Vec<u8> = (0..rows).flat_map(value).collect();
+    let labels = (0..rows).map(|row| format!("\u{6c34}\u{e4} {:02}", row * 37 % 100));
+    let text = labels.collect::<Vec<String>>().concat();
+    let offsets = |bytes: usize| -> Vec<u32> {
+        let length = bytes as u32 / rows;
+        (0..=rows).map(|row| row * length).collect()
+    };
+    let (of_bytes, of_text) = (offsets(bytes.len()), offsets(text.len()));
+    let values = ValuesRef::Bytes {
+        offsets: &of_bytes,
+        bytes: &bytes,
+    };
+    let text = ValuesRef::Text {
+        offsets: &of_text,
+        bytes: text.as_bytes(),
+    };
+    let page = |values, validity| {
+        let mut page = Vec::new();
+        encode_page_of(ColumnRef { values, validity }, PageSet::Fourth, &mut page).unwrap();
+        let encoding = page_header(&page).unwrap().encoding;
+        assert_eq!(encoding, Encoding::Transposed);
+        page
+    };
+    vec![
+        ("lanes", page(values, None)),
+        ("lanes with nulls", page(values, validity)),
+        ("lanes of text", page(text, None)),
+        ("lanes of text with nulls", page(text, validity)),
     ]
 }
 
@@ -243,9 +286,44 @@ fn every_bit_flip_is_an_error_or_a_column() {
 }
 
 #[test]
+fn lanes_that_make_no_value_are_refused() {
+    // A page of two rows of bytes: the number of lanes, their widths, and a constant for each.
+    let page = |lanes: u8, widths: &[u8]| {
+        let mut page = vec![20, 5, 2, 0, lanes];
+        page.extend_from_slice(widths);
+        for _ in 0..lanes {
+            page.extend([0, 2]);
+        }
+        decode_page(&page, &mut ColumnBuf::default())
+    };
+    // Constant widths, in zigzag.
+    assert_eq!(page(2, &[0, 8]), Ok(()));
+    assert_eq!(page(127, &[0, 16]), Ok(()));
+    for (lanes, widths) in [(0, &[0, 8][..]), (2, &[0, 6]), (2, &[0, 0]), (2, &[0, 32])] {
+        let answer = page(lanes, widths);
+        assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");
+    }
+    // 128 lanes of eight bytes are 1024; one more is too long.
+    let mut longest = vec![20, 5, 2, 0, 128, 1, 0, 16];
+    longest.extend([0, 2].repeat(128));
+    assert_eq!(decode_page(&longest, &mut ColumnBuf::default()), Ok(()));
+    let mut longer = vec![20, 5, 2, 0, 129, 1, 0, 16];
+    longer.extend([0, 2].repeat(129));
+    let answer = decode_page(&longer, &mut ColumnBuf::default());
+    assert!(matches!(answer, Err(Error::Corrupt { .. })), "{answer:?}");
+    // Text in lanes has to be UTF-8, all of it and each value.
+    let text = |lane: [u8; 2], second: [u8; 2]| {
+        let page = [&[20, 4, 2, 0, 2, 0, 2][..], &lane, &second].concat();
+        decode_page(&page, &mut ColumnBuf::default())
+    };
+    assert_eq!(text([0, 66], [0, 2]), Ok(()));
+    assert!(text([0, 1], [0, 66]).is_err());
+}
+
+#[test]
 fn unknown_ids_are_named() {
     let mut page = page(ValuesRef::I64(&[1, 2, 4]), None);
-    for id in [14, 15, 20, 255] {
+    for id in [14, 15, 21, 255] {
         page[0] = id;
         assert_eq!(page_header(&page), Err(Error::UnknownEncoding(id)));
         assert_eq!(

@@ -40,7 +40,7 @@ pub(crate) fn page_decode(data: &[u8]) {
     assert!((1..=BLOCK_ROWS_MAX).contains(&rows) && column.text().1.len() <= text_max);
     let statistics_before = statistics(column.as_column());
 
-    for set in [PageSet::First, PageSet::Second] {
+    for set in [PageSet::First, PageSet::Second, PageSet::Fourth] {
         let mut page = Vec::new();
         encode_page_of(column.as_column(), set, &mut page).expect("a decoded column is valid");
         let mut again = ColumnBuf::default();
@@ -73,7 +73,7 @@ pub(crate) fn page_cold(data: &[u8]) {
     }
     let mut cold = ColdColumn::default();
     let blocks = [column.as_column(); 2];
-    encode_cold_column(&blocks, PageSet::Third, &mut cold).expect("a decoded column is valid");
+    encode_cold_column(&blocks, PageSet::Fourth, &mut cold).expect("a decoded column is valid");
     let shared = (!cold.header.is_empty())
         .then(|| SharedHeader::parse(column.physical_type(), &cold.header))
         .transpose()

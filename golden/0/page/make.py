@@ -21,6 +21,7 @@ TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
 CONST, STRIDE, FOR, DELTA, RAW, RUNS, DISTINCT, GRID, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17
 DYADIC, PCO, BLOCKED = 10, 11, 13
 PLAIN_ZSTD = 18
+TRANSPOSED = 20
 
 
 def varint(x):
@@ -182,6 +183,22 @@ def stored_zstd(inner):
     block = struct.pack("<I", len(body) << 3 | 0 << 1 | 1)[:3] + body
     zstd = bytes.fromhex("28b52ffd") + bytes([0x20, len(body)]) + block
     return PLAIN_ZSTD, varint(len(body)) + varint(len(zstd)) + zstd
+
+
+def transposed(widths, lanes):
+    """`widths` and each of `lanes` are encoded; of a width below zero the lowest byte comes first."""
+    count, encoded = widths
+    assert count == len(lanes)
+    return TRANSPOSED, varint(count) + chunk(encoded) + b"".join(chunk(lane) for lane in lanes)
+
+
+def word(number, width):
+    return (number % 2 ** (8 * abs(width))).to_bytes(abs(width), "big" if width > 0 else "little")
+
+
+def structures(widths, rows):
+    """The bytes of each row's numbers."""
+    return [b"".join(word(number, width) for number, width in zip(row, widths)) for row in rows]
 
 
 def write(name, physical_type, values, encoded, is_canonical=True, writer_set=1, header=None):
@@ -431,9 +448,70 @@ def texts():
     write("zstd_plain", TEXT, lines, stored_zstd(inner), is_canonical=False)
 
 
+def fourth_set():
+    """Values of one length in lanes, which came with segments of format 4."""
+    noise = [(i * 0x9E3779B97F4A7C15 + 0x1234567) % 2**64 for i in range(1024)]
+    noise = [(x ^ x >> 29) * 0xBF58476D1CE4E5B9 % 2**64 for x in noise]
+    # Three bits each, highest byte first and lowest byte first, some of them below zero: what our writer makes of them, too.
+    widths = [4, -4, 4]
+    rows = [(noise[i] >> 61, 70 + (noise[100 + i] >> 61), (noise[200 + i] >> 61) - 4) for i in range(100)]
+    lanes = [list(lane) for lane in zip(*rows)]
+    encoded = transposed((3, raw(widths)), [frame(lane, min(lane), 3) for lane in lanes])
+    write("transposed_raw_widths", BYTES, structures(widths, rows), encoded, is_canonical=False, writer_set=4)
+    encoded = transposed((3, frame(widths, -4, 4)), [frame(lane, min(lane), 3) for lane in lanes])
+    write("transposed", BYTES, structures(widths, rows), encoded, is_canonical=False, writer_set=4)
+    rows = [row[:1] + row[2:] for row in rows]
+    lanes = [list(lane) for lane in zip(*rows)]
+    encoded = transposed((2, const(4)), [frame(lane, min(lane), 3) for lane in lanes])
+    write("transposed_canonical", BYTES, structures([4, 4], rows), encoded, writer_set=4)
+    nulls = [None, None] + structures([4, 4], rows[:50]) + [None] + structures([4, 4], rows[50:])
+    write("transposed_nulls", BYTES, nulls, encoded, writer_set=4)
+    # Every width, with numbers that fill it; numbers count modulo their width, so that more bits of them mean nothing.
+    widths = [1, 2, -2, 4, -4, 8, -8]
+    rows = [tuple(noise[7 * i + at] >> (64 - 8 * abs(width)) for at, width in enumerate(widths)) for i in range(20)]
+    lanes = [[signed(number) for number in lane] for lane in zip(*rows)]
+    encoded = transposed((7, raw(widths)), [raw(lane) for lane in lanes])
+    write("transposed_widths", BYTES, structures(widths, rows), encoded, is_canonical=False, writer_set=4)
+    above = [[signed(number + (noise[500 + at] << 8 * abs(width))) for at, number in enumerate(lane)] for lane, width in zip(lanes, widths)]
+    encoded = transposed((7, raw(widths)), [raw(lane) for lane in above])
+    write("transposed_modulo", BYTES, structures(widths, rows), encoded, is_canonical=False, writer_set=4)
+    # Lanes of every encoding that has parts, of 300 rows.
+    walk = [5]
+    for x in noise[:299]:
+        walk.append(walk[-1] + x % 5 - 2)
+    states = [noise[i] >> 52 for i in range(6)]
+    few = [0, 0x1234, 0xABCD, 0xFFFF]
+    codes = [x >> 62 for x in noise[300:600]]
+    rows = [(walk[i], states[i // 50], few[codes[i]], 60 * (noise[i] >> 60), 9) for i in range(300)]
+    lanes = [
+        delta(walk, -2, 3),
+        runs(6, raw(states), raw([50] * 6)),
+        distinct(4, raw(few), frame(codes, 0, 2)),
+        grid(0, 60, frame([row[3] // 60 for row in rows], 0, 4)),
+        const(9),
+    ]
+    widths = [4, 2, -2, 2, 1]
+    encoded = transposed((5, raw(widths)), lanes)
+    write("transposed_lanes", BYTES, structures(widths, rows), encoded, is_canonical=False, writer_set=4)
+    # Text, with characters of several bytes across lanes.
+    words = ["\u6c34%d" % (i * 7 % 10) for i in range(30)]
+    raws = [w.encode() for w in words]
+    pairs = [int.from_bytes(r[:2], "big") for r in raws], [int.from_bytes(r[2:], "big") for r in raws]
+    assert all(len(r) == 4 for r in raws)
+    encoded = transposed((2, const(2)), [const(pairs[0][0]), frame(pairs[1], min(pairs[1]), 4)])
+    write("transposed_text", TEXT, words, encoded, is_canonical=False, writer_set=4)
+    write("transposed_one_row", BYTES, [b"12345678"], transposed((1, const(-8)), [const(int.from_bytes(b"12345678", "little"))]), is_canonical=False, writer_set=4)
+    # The longest values: 128 lanes of eight bytes.
+    long = [b"lanes of eight b" * 64] * 3
+    halves = [int.from_bytes(long[0][at : at + 8], "big") for at in (0, 8)]
+    lanes = [const(number) for number in halves] * 64
+    write("transposed_longest", BYTES, long, transposed((128, const(8)), lanes), is_canonical=False, writer_set=4)
+
+
 if __name__ == "__main__":
     integers()
     floats()
     booleans()
     texts()
     second_set()
+    fourth_set()

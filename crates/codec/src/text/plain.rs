@@ -3,7 +3,7 @@
 //! Layout: an integer chunk of the lengths, the bytes of all values one after the other.
 
 use super::check_utf8;
-use crate::integer::{self, Plan};
+use crate::integer::{self, Flat, Plan};
 use crate::read::take;
 use crate::{BLOCK_ROWS_MAX, Error, PageSet, text_bytes_max};
 
@@ -35,6 +35,14 @@ impl Lengths {
 
     pub(super) fn bytes(&self) -> usize {
         1 + self.plan.body_bytes(self.n) + self.total
+    }
+
+    /// The length that all values have.
+    pub(super) fn common(&self) -> Option<usize> {
+        match self.plan {
+            Plan::Flat(Flat::Constant { value }) => usize::try_from(value).ok(),
+            _ => None,
+        }
     }
 
     /// Appends the values that these are the lengths of.

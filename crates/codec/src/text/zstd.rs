@@ -46,14 +46,13 @@ mod contexts {
 #[cfg(feature = "zstd")]
 const INTEGERS_BYTES_MAX: usize = 4 * 8 * crate::BLOCK_ROWS_MAX;
 
-/// Replaces everything from `start` by its compressed form if that is smaller, and answers whether it did.
+/// Replaces everything from `start` by its compressed form if the frame has at most `bytes_max`, and answers whether it did.
 #[cfg(feature = "zstd")]
-pub(super) fn compress_body(start: usize, out: &mut Vec<u8>) -> bool {
+pub(super) fn compress_body(start: usize, bytes_max: usize, out: &mut Vec<u8>) -> bool {
     use crate::varint;
 
     let inflated_bytes = out.len() - start;
-    // Inflating costs time at every read: an eighth is the least it must save.
-    let mut frame = vec![0; inflated_bytes - inflated_bytes / 8];
+    let mut frame = vec![0; bytes_max];
     let Some(frame_bytes) = contexts::compress(&out[start..], &mut frame) else {
         return false;
     };
@@ -92,7 +91,7 @@ pub(super) fn inflate_body(
 
 /// Leaves the body as it is: this build cannot compress.
 #[cfg(not(feature = "zstd"))]
-pub(super) fn compress_body(_start: usize, _out: &mut Vec<u8>) -> bool {
+pub(super) fn compress_body(_start: usize, _bytes_max: usize, _out: &mut Vec<u8>) -> bool {
     false
 }
 

@@ -4,18 +4,23 @@
 //! anew first. All of them are opened by `upgrade.rs`; `golden/README.md` says when one is added. What is expected is
 //! written by hand (`WRITTEN`) or follows from the arithmetic that the rows came from (`support/rich.rs`).
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::big_endian_bytes,
+    reason = "a failed unwrap is the report; payloads have numbers of both orders"
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BinaryArray, Date32Array, Int64Array, RecordBatch, StringArray};
 
 use crate::copy::copy;
 use crate::rich::{self, assert_same};
-use crate::support::{Answer, everything, shown};
+use crate::support::{Answer, everything, hex, shown};
+use nilometer_codec::Encoding;
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
@@ -53,7 +58,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/13-segment-3")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/14-segment-4")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -99,6 +104,74 @@ fn archive(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
     Answer::from([("d.public.archive".to_owned(), rows)])
 }
 
+/// Rows of `structures`, whose values have one length in a column.
+const STRUCTURES: u16 = 300;
+
+/// Bytes and text that stand in lanes.
+fn structures(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
+    let engine = rich::open(disk, dir, rich::options());
+    let field = |name, kind| NewColumn {
+        name,
+        kind: ColumnKind::Field(kind),
+    };
+    let columns = [
+        field("payload", PhysicalType::Bytes),
+        field("label", PhysicalType::Text),
+    ];
+    let settings = TableSettings::default();
+    let made = engine.create_table("d", "public", "structures", &columns, settings);
+    assert!(made.unwrap());
+    let (mut payloads, mut labels) = (Vec::new(), Vec::new());
+    for n in 0..STRUCTURES {
+        // Highest byte first, lowest byte first, a byte that is always the same, all bits of eight bytes.
+        let mut payload = (i32::from(n % 7) - 3).to_be_bytes().to_vec();
+        payload.extend((1000 + 2 * n).to_le_bytes());
+        payload.push(b'#');
+        let noise = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        payload.extend((noise ^ (noise >> 31)).to_be_bytes());
+        payloads.push(payload);
+        labels.push(format!("sensor {:03}, floor {}", n * 131 % 1000, n % 4));
+    }
+    let times: Vec<i64> = (0..i64::from(STRUCTURES)).collect();
+    let bytes = payloads.iter().map(Vec::as_slice).collect();
+    let texts = labels.iter().map(String::as_str).collect();
+    let arrays: [(&str, ArrayRef); 3] = [
+        ("time", Arc::new(Int64Array::from(times))),
+        ("payload", Arc::new(BinaryArray::from_vec(bytes))),
+        (
+            "label",
+            Arc::new(StringArray::from_iter_values::<&str, Vec<&str>>(texts)),
+        ),
+    ];
+    let batch = RecordBatch::try_from_iter(arrays).unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let target = nilometer_engine::ingest::Target::table("structures");
+    let replace = nilometer_engine::ingest::OnConflict::Replace;
+    session.write_arrow(target, &batch, replace).unwrap();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let rows = payloads.iter().zip(labels).enumerate();
+    let rows = rows.map(|(time, (payload, label))| {
+        BTreeMap::from([
+            ("time".to_owned(), time.to_string()),
+            ("payload".to_owned(), hex(payload)),
+            ("label".to_owned(), label),
+        ])
+    });
+    Answer::from([("d.public.structures".to_owned(), rows.collect())])
+}
+
+/// Columns of a store that have a page in lanes.
+fn columns_in_lanes(dir: &Path) -> Vec<String> {
+    let inspection = nilometer_engine::inspect::inspect(&RealDisk, dir).unwrap();
+    let columns = inspection.tables.iter().flat_map(|table| &table.columns);
+    let in_lanes = columns.filter(|column| {
+        let mut encodings = column.encodings.iter();
+        encodings.any(|used| used.encoding == Encoding::Transposed)
+    });
+    in_lanes.filter_map(|column| column.name.clone()).collect()
+}
+
 /// A value that a page of several values could not hold; the log has it.
 fn largest(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
     let options = Options {
@@ -137,6 +210,7 @@ fn make(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut expected = archive(&disk, &dir);
+    expected.extend(structures(&disk, &dir));
     expected.extend(rich::make(&disk, &dir, rich::options()).now);
     let engine = rich::open(&disk, &dir, rich::options());
     declare(&engine);
@@ -296,6 +370,10 @@ fn the_golden_store_answers_as_it_did() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path().join("data");
     copy(&folder().join("data"), &dir);
+    let in_lanes = columns_in_lanes(&dir);
+    for column in ["payload", "label"] {
+        assert!(in_lanes.iter().any(|it| it == column), "{in_lanes:?}");
+    }
 
     let engine = open(&dir);
     assert_same(

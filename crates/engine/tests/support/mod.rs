@@ -102,7 +102,18 @@ fn cell(column: &dyn Array, row: usize) -> Option<String> {
         let key = usize::try_from(tags.keys().value(row)).expect("keys are positions");
         return Some(tags.values().as_string::<i32>().value(key).to_owned());
     }
+    if let Some(bytes) = column.as_binary_opt::<i32>() {
+        return Some(hex(bytes.value(row)));
+    }
     Some(shown(column.as_string::<i32>().value(row)))
+}
+
+/// Bytes as they are compared.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 /// A text as it is compared; of megabytes its length and its checksum, so that what is expected can stand in a file.

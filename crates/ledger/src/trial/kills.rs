@@ -41,7 +41,7 @@ const COOL_ONE_IN: u64 = 3;
 /// Strikes after which there must have been files of every kind.
 const ALL_KINDS: u64 = 10 * LIFE_STRIKES;
 /// The format of segments that is written.
-const SEGMENT_FORMAT: u64 = 3;
+const SEGMENT_FORMAT: u64 = 4;
 /// The image of a disk whose power is cut. A life writes a few megabytes.
 const DISK_MIB: u64 = 256;
 

@@ -83,11 +83,16 @@ impl Encoder {
         to.bytes.reserve(bytes + rows * (4 + KEY_BYTES));
         let values = payloads.value_data();
         let ends = payloads.value_offsets().array_windows();
+        // Rows of one series stand together, and so do their ids.
+        let mut of_row = None;
         for (row, ((&cap, &acq), [start, end])) in times.iter().zip(acqs).zip(ends).enumerate() {
+            if !ids.iter().all(|ids| ids.repeats(row)) {
+                of_row = ids_of(&ids, row);
+            }
             if !self.acq.contains(&acq) || !is_whole(row) {
                 continue;
             }
-            let Some(key) = key(&ids, row, (cap, acq)) else {
+            let Some(key) = of_row.and_then(|ids| key(ids, (cap, acq))) else {
                 continue;
             };
             let payload = values.get(*start as usize..*end as usize);
@@ -104,13 +109,19 @@ impl Encoder {
     }
 }
 
-/// The key of a row; `None` = it is not in the box, or is one that no client of the protocol could have written.
-fn key(ids: &[Integers<'_>; 3], row: usize, (cap, acq): (i64, i64)) -> Option<Key> {
-    let [cid, mid, moid] = ids;
+/// The ids of a row; `None` = they are not in the box, or are none that a client of the protocol could have written.
+fn ids_of([cid, mid, moid]: &[Integers<'_>; 3], row: usize) -> Option<(i32, i64, i32)> {
+    let cid = i32::try_from(cid.get(row)?).ok()?;
+    let moid = i32::try_from(moid.get(row)?).ok()?;
+    Some((cid, mid.get(row)?, moid))
+}
+
+/// The key of a row; `None` = it has times that no client of the protocol could have written.
+fn key((cid, mid, moid): (i32, i64, i32), (cap, acq): (i64, i64)) -> Option<Key> {
     Some(Key {
-        cid: i32::try_from(cid.get(row)?).ok()?,
-        mid: mid.get(row)?,
-        moid: i32::try_from(moid.get(row)?).ok()?,
+        cid,
+        mid,
+        moid,
         cap: cap.checked_sub(EPOCH_NS)?,
         acq: acq.checked_sub(EPOCH_NS)?,
     })
@@ -165,6 +176,22 @@ impl<'a> Integers<'a> {
         array
             .as_primitive_opt::<Int64Type>()
             .map_or(Self::None, |integers| Self::Field(integers, range))
+    }
+
+    /// Whether a row surely has what the row before has.
+    fn repeats(&self, row: usize) -> bool {
+        let Some(before) = row.checked_sub(1) else {
+            return false;
+        };
+        match self {
+            Self::Tag { nulls, codes, .. } => {
+                nulls.is_none() && codes.get(before) == codes.get(row)
+            }
+            Self::Field(array, _) => {
+                array.null_count() == 0 && array.value(before) == array.value(row)
+            }
+            Self::None => true,
+        }
     }
 
     fn get(&self, row: usize) -> Option<i64> {

@@ -15,20 +15,23 @@ pub(crate) enum SegmentFormat {
     Second = 2,
     /// Pages in short, no pages of even times, narrow integers in pco.
     Third = 3,
+    /// Values of one length in lanes.
+    Fourth = 4,
 }
 
 impl SegmentFormat {
     /// Every format that is read.
-    pub(super) const ALL: [Self; 3] = [Self::First, Self::Second, Self::Third];
+    pub(super) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::Fourth];
     /// What is written.
-    pub(crate) const NOW: Self = Self::Third;
+    pub(crate) const NOW: Self = Self::Fourth;
 
     /// Of the number in a header, which is not above [`Self::NOW`].
     pub(crate) fn of(number: u16) -> Self {
         match number {
             0 | 1 => Self::First,
             2 => Self::Second,
-            _ => Self::Third,
+            3 => Self::Third,
+            _ => Self::Fourth,
         }
     }
 }

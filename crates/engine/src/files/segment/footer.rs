@@ -192,7 +192,7 @@ impl GroupMeta {
         };
         let known = match format {
             SegmentFormat::First => HAS_DUPLICATES,
-            SegmentFormat::Second | SegmentFormat::Third => HAS_DUPLICATES | HAS_LARGE,
+            _ => HAS_DUPLICATES | HAS_LARGE,
         };
         if flags & !known != 0 {
             return Err(Malformed::new(format!("unknown group flags {flags}")));
@@ -228,7 +228,7 @@ impl Footer {
         let kind = SegmentKind::try_from(take_byte(input)?)?;
         let flags = match format {
             SegmentFormat::First => 0,
-            SegmentFormat::Second | SegmentFormat::Third => take_byte(input)?,
+            _ => take_byte(input)?,
         };
         if flags & !COLD != 0 {
             return Err(Malformed::new(format!(

@@ -9,7 +9,9 @@ use arrow_array::{
     Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray,
     UInt32Array, UInt64Array,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{
+    BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer,
+};
 use nilometer_codec::PhysicalType;
 
 use super::plan::{OutputColumn, Plan};
@@ -303,14 +305,26 @@ fn dictionary(
     code: impl Fn(usize) -> Option<u32>,
     values: &Arc<StringArray>,
 ) -> ArrayRef {
-    let mut keys: Vec<Option<i32>> = Vec::new();
+    let rows = series.last().map_or(0, |(_, end)| *end);
+    let code = |position: usize| code(position).and_then(|code| i32::try_from(code).ok());
+    let mut keys: Vec<i32> = Vec::with_capacity(rows);
+    let mut is_there = None;
     for &(position, end) in series {
-        keys.resize(
-            end,
-            code(position).and_then(|code| i32::try_from(code).ok()),
-        );
+        let code = code(position);
+        let start = keys.len();
+        keys.resize(end, code.unwrap_or(0));
+        // Most rows have most tags.
+        if code.is_none() {
+            let bits = is_there.get_or_insert_with(|| BooleanBufferBuilder::new(rows));
+            bits.append_n(start - bits.len(), true);
+            bits.append_n(end - start, false);
+        }
     }
-    let keys = Int32Array::from(keys);
+    let nulls = is_there.map(|mut bits| {
+        bits.append_n(rows - bits.len(), true);
+        NullBuffer::new(bits.finish())
+    });
+    let keys = Int32Array::new(ScalarBuffer::from(keys), nulls);
     let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(values) as ArrayRef);
     Arc::new(array.expect("codes are positions in the tag's dictionary"))
 }

@@ -89,9 +89,11 @@ fn check(client: &mut Client, model: &[Record], boxes: &[(Key, Key)], seed: &[u8
         client.send(&requests);
         for (min, max) in boxes {
             let read = client.read_get().ok().0;
-            let found = model.iter().filter(|it| is_in(it.key, *min, *max));
-            let expected: Vec<Record> = found.cloned().collect();
-            assert_eq!(read, expected, "{min:?} {max:?} seed {seed:?}");
+            let expected = model.iter().filter(|it| is_in(it.key, *min, *max));
+            if !read.iter().eq(expected.clone()) {
+                let expected: Vec<&Record> = expected.collect();
+                panic!("{read:?} is not {expected:?}: {min:?} {max:?} seed {seed:?}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A client of the protocol, written from its description alone: it shares no line with the surface.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -97,7 +97,9 @@ pub(crate) fn put_request(records: &[Record], has_acq: bool) -> Vec<u8> {
 
 #[derive(Debug)]
 pub(crate) struct Client {
+    /// To be written to; answers are read in large pieces.
     pub(crate) socket: TcpStream,
+    answers: BufReader<TcpStream>,
     /// Bytes of answers that were read.
     pub(crate) read: u64,
 }
@@ -110,7 +112,12 @@ impl Client {
             .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
         socket.set_nodelay(true).unwrap();
-        Self { socket, read: 0 }
+        let answers = BufReader::with_capacity(64 << 10, socket.try_clone().unwrap());
+        Self {
+            socket,
+            answers,
+            read: 0,
+        }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
@@ -124,7 +131,7 @@ impl Client {
 
     fn exact<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.socket.read_exact(&mut bytes).unwrap();
+        self.answers.read_exact(&mut bytes).unwrap();
         self.read += N as u64;
         bytes
     }
@@ -161,7 +168,7 @@ impl Client {
             }
             let key = (self.i32(), self.i64(), self.i32(), self.i64(), self.i64());
             let mut payload = vec![0; usize::try_from(size - 32).unwrap()];
-            self.socket.read_exact(&mut payload).unwrap();
+            self.answers.read_exact(&mut payload).unwrap();
             self.read += payload.len() as u64;
             records.push(Record { key, payload });
         }
@@ -189,21 +196,21 @@ impl Client {
     /// So many bytes of what the server sends.
     pub(crate) fn exactly(&mut self, bytes: usize) -> Vec<u8> {
         let mut read = vec![0; bytes];
-        self.socket.read_exact(&mut read).unwrap();
+        self.answers.read_exact(&mut read).unwrap();
         read
     }
 
     /// Everything that the server still sends; an error = it closed without it.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.socket.read_to_end(&mut bytes)?;
+        self.answers.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     /// The first byte of an answer, or none if the server closes.
     pub(crate) fn first_byte_or_end(&mut self) -> Option<u8> {
         let mut byte = [0];
-        let read = self.socket.read(&mut byte);
+        let read = self.answers.read(&mut byte);
         read.is_ok_and(|read| read == 1).then_some(byte[0])
     }
 

@@ -150,7 +150,7 @@ impl<'a> View<'a> {
                         text += bytes;
                         in_pages += match format {
                             SegmentFormat::First => bytes,
-                            SegmentFormat::Second | SegmentFormat::Third => large::in_page(bytes),
+                            _ => large::in_page(bytes),
                         };
                     }
                     fits &= in_pages <= BLOCK_TEXT_BYTES_MAX && text <= BLOCK_LARGE_BYTES_MAX;
@@ -291,6 +291,7 @@ impl SegmentWriter {
                 SegmentFormat::First => PageSet::First,
                 SegmentFormat::Second => PageSet::Second,
                 SegmentFormat::Third => PageSet::Third,
+                SegmentFormat::Fourth => PageSet::Fourth,
             },
             is_third: self.format >= SegmentFormat::Third,
             cold: ColdColumn::default(),
