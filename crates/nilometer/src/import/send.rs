@@ -138,7 +138,8 @@ impl Sink {
         let Definition { line, statement } = definition;
         let is_there = |said: &str| said == POLICY_EXISTS || said == POLICY_CONFLICTS;
         let mut refused = self.influxql(&statement.to_string())?;
-        if let (Some(POLICY_CONFLICTS), Some(policy)) = (refused.as_deref(), policy_of(statement)) {
+        let conflicts = refused.as_deref() == Some(POLICY_CONFLICTS);
+        if let (true, Some(policy)) = (conflicts, policy_of(statement)) {
             // Until 1.8, an export names each retention policy of a database in a CREATE DATABASE of its own, and the second
             // one of them is refused.
             refused = self.influxql(&policy.to_string())?;
@@ -202,12 +203,13 @@ impl Sink {
                 place,
                 ..
             } => {
-                let mut parameters = vec![database, ("precision", unit_name(*precision))];
-                if let Some(place) = place {
-                    parameters = vec![("db", &place.database), parameters[1]];
-                    let policy = Some(place.policy.as_str()).filter(|name| !name.is_empty());
-                    parameters.extend(policy.map(|policy| ("schema", policy)));
-                }
+                let place = place.as_deref();
+                let named = place.map(|place| ("db", place.database.as_str()));
+                let policy = place.map(|place| ("schema", place.policy.as_str()));
+                let policy = policy.filter(|(_, name)| !name.is_empty());
+                let unit = ("precision", unit_name(*precision));
+                let mut parameters = vec![named.unwrap_or(database), unit];
+                parameters.extend(policy);
                 server.post("/api/v3/write_lp", &parameters, &[key], text)
             }
             Content::Rows { table, .. } => {

@@ -60,22 +60,22 @@ impl Scratch {
     }
 
     /// What a measurement has in a policy.
-    fn rows(&self, from: &str) -> Value {
+    fn temperatures(&self, from: &str) -> Value {
         let series = self.influxql(&format!("SELECT temperature FROM {from}"));
         series.pointer("/0/values").cloned().unwrap_or_default()
     }
 
-    fn import(&self, arguments: &[&str]) -> crate::support::Run {
+    fn run_import(&self, arguments: &[&str]) -> crate::support::Run {
         let base = ["import", "--url", self.server.url()];
         nilometer(self.path(), &[&base[..], arguments].concat())
     }
 
     fn check_all(&self) {
         let want = json!([[1, 31.5], [2, 32], [3, 33]]);
-        assert_eq!(self.rows("weather.autogen.air"), want);
-        assert_eq!(self.rows("weather.two_years.air"), json!([[1, 20]]));
+        assert_eq!(self.temperatures("weather.autogen.air"), want);
+        assert_eq!(self.temperatures("weather.two_years.air"), json!([[1, 20]]));
         let want = json!([[1, 10], [2, 11]]);
-        assert_eq!(self.rows("\"house 2\".\"by-hand\".air"), want);
+        assert_eq!(self.temperatures("\"house 2\".\"by-hand\".air"), want);
         let note = self.influxql("SELECT note FROM weather.autogen.air");
         assert_eq!(note[0]["values"], json!([[2, "two\n# lines"]]));
         let default = self.influxql("SHOW RETENTION POLICIES ON \"house 2\"");
@@ -90,7 +90,7 @@ impl Scratch {
 fn rows_go_to_the_databases_and_policies_that_an_export_names() {
     let scratch = Scratch::new();
     scratch.file("out.lp", EXPORT.as_bytes());
-    let run = scratch.import(&["out.lp"]);
+    let run = scratch.run_import(&["out.lp"]);
     assert!(run.stdout.contains("imported 7 rows"), "{}", run.stdout);
     assert!(
         run.stderr.contains("CREATE RETENTION POLICY two_years"),
@@ -100,7 +100,7 @@ fn rows_go_to_the_databases_and_policies_that_an_export_names() {
     run.succeeded();
     scratch.check_all();
     // Once more: what is there is there.
-    let run = scratch.import(&["out.lp"]);
+    let run = scratch.run_import(&["out.lp"]);
     assert!(!run.stderr.contains("stays as it is"), "{}", run.stderr);
     run.succeeded();
     scratch.check_all();
@@ -111,7 +111,7 @@ fn an_export_is_known_by_its_content_packed_and_from_a_pipe() {
     // `-compress` does not change the name that `-out` says.
     let scratch = Scratch::new();
     scratch.file("export", &gzip(EXPORT.as_bytes()));
-    scratch.import(&["export"]).succeeded();
+    scratch.run_import(&["export"]).succeeded();
     scratch.check_all();
     let scratch = Scratch::new();
     let arguments = ["import", "--url", scratch.server.url(), "-"];
@@ -146,7 +146,7 @@ fn an_export_of_version_1_8_with_two_policies_has_both() {
         "CREATE DATABASE weather WITH NAME two_years",
     );
     scratch.file("out.lp", old.as_bytes());
-    scratch.import(&["out.lp"]).succeeded();
+    scratch.run_import(&["out.lp"]).succeeded();
     scratch.check_all();
 }
 
@@ -159,7 +159,7 @@ fn a_policy_that_is_there_stays_as_it_is() {
         "CREATE RETENTION POLICY two_years ON weather DURATION 10000w REPLICATION 1",
     );
     scratch.file("out.lp", EXPORT.as_bytes());
-    let run = scratch.import(&["out.lp"]);
+    let run = scratch.run_import(&["out.lp"]);
     assert!(
         run.stderr.contains("line 4: ") && run.stderr.contains("stays as it is"),
         "{}",
@@ -183,7 +183,7 @@ fn a_wrong_definition_is_named_with_its_line_and_nothing_is_imported() {
             wrong,
         );
         scratch.file("out.lp", text.as_bytes());
-        let stderr = scratch.import(&["out.lp"]).failed();
+        let stderr = scratch.run_import(&["out.lp"]).failed();
         assert!(
             stderr.contains("line 4: ") && stderr.contains(words),
             "{stderr}"
@@ -197,13 +197,13 @@ fn a_wrong_definition_is_named_with_its_line_and_nothing_is_imported() {
     // What the server refuses is named with its line too.
     let text = EXPORT.replace("DURATION 0s", "DURATION 1s");
     scratch.file("out.lp", text.as_bytes());
-    let stderr = scratch.import(&["out.lp"]).failed();
+    let stderr = scratch.run_import(&["out.lp"]).failed();
     assert!(
         stderr.contains("line 4: ")
             && stderr.contains("retention policy duration must be at least 1h0m0s"),
         "{stderr}"
     );
-    assert_eq!(scratch.rows("weather.autogen.air"), Value::Null);
+    assert_eq!(scratch.temperatures("weather.autogen.air"), Value::Null);
 }
 
 #[test]
@@ -212,18 +212,18 @@ fn with_a_database_the_one_of_the_export_is_called_otherwise_and_two_are_refused
     let one = &EXPORT[..EXPORT.find("# CONTEXT-DATABASE:house").expect("a place")];
     let one = one.replace("CREATE DATABASE \"house 2\" WITH NAME \"by-hand\"\n", "");
     scratch.file("one.lp", one.as_bytes());
-    scratch.import(&["-d", "copy", "one.lp"]).succeeded();
-    assert_eq!(scratch.rows("copy.two_years.air"), json!([[1, 20]]));
+    scratch.run_import(&["-d", "copy", "one.lp"]).succeeded();
+    assert_eq!(scratch.temperatures("copy.two_years.air"), json!([[1, 20]]));
     let databases = scratch.influxql("SHOW DATABASES");
     assert!(!databases.to_string().contains("weather"), "{databases}");
     scratch.file("two.lp", EXPORT.as_bytes());
-    let stderr = scratch.import(&["-d", "both", "two.lp"]).failed();
+    let stderr = scratch.run_import(&["-d", "both", "two.lp"]).failed();
     assert!(
         stderr.contains("line 5: ") && stderr.contains("leave it out"),
         "{stderr}"
     );
     scratch.file("m.lp", b"m v=1 1\n");
-    let stderr = scratch.import(&["m.lp"]).failed();
+    let stderr = scratch.run_import(&["m.lp"]).failed();
     assert!(stderr.contains("--database NAME"), "{stderr}");
 }
 
@@ -233,10 +233,12 @@ fn rejected_rows_keep_their_place() {
     let scratch = Scratch::new();
     let text = EXPORT.replace("temperature=20 1", "temperature=oops 1");
     scratch.file("out.lp", text.as_bytes());
-    let stderr = scratch.import(&["--rejects", "bad.lp", "out.lp"]).failed();
-    assert!(stderr.contains("out.lp:18: "), "{stderr}");
+    let stderr = scratch
+        .run_import(&["--rejects", "bad.lp", "out.lp"])
+        .failed();
+    assert!(stderr.contains("out.lp:19: "), "{stderr}");
     let bad = std::fs::read_to_string(scratch.path().join("bad.lp")).expect("the rejects");
     scratch.file("bad.lp", bad.replace("oops", "20").as_bytes());
-    scratch.import(&["bad.lp"]).succeeded();
+    scratch.run_import(&["bad.lp"]).succeeded();
     scratch.check_all();
 }
