@@ -331,6 +331,9 @@ def random_show(rng):
         groups = rng.choice(["", " group by host", " group by region", " group by host, region", " group by *", " group by /^re/", " group by nope"])
         if "time" in condition:
             condition = ""
+        # There a series without the tag is neither like '' nor unlike anything when values are counted; it is when they are listed.
+        if "values" in what and ("''" in condition or "!" in condition):
+            condition = ""
         # Of the whole of a database the older one estimates, and without EXACT the newer one of a measurement, under another name.
         return "show " + what % " exact" + source + (" with key " + keys if "values" in what else "") + condition + groups + window
     if kind == 0:

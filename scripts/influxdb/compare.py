@@ -55,6 +55,7 @@ def blind(module, text):
     statements = {
         "select distinct(a) from m": "",
         "select abs(a) from m": "",
+        "select holt_winters(mean(a), 1, 0) from m group by time(1m)": "",
         "select integral(a) from m": "",
         "select moving_average(a, 2) from m": "",
         "select difference(mean(a)) from m group by time(1m)": "",
