@@ -12,10 +12,13 @@ Standard library only.
 """
 
 import argparse
+import csv
+import io
 import json
 import os
 import random
 import re
+import struct
 import sys
 import time
 import urllib.error
@@ -33,6 +36,7 @@ from influxdb_statements import (  # noqa: E402
     clocks_set,
     lines,
     random_clocks,
+    random_forecast,
     random_integral,
     random_nested,
     random_select,
@@ -54,6 +58,17 @@ def post(url, path, params, body=b"", method="POST"):
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def raw(url, statement, accept):
+    """An answer in another form, as bytes, with the type that it says."""
+    target = url + "/query?" + urllib.parse.urlencode({"db": DB, "q": statement})
+    request = urllib.request.Request(target, headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, response.headers["Content-Type"], response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
 
 
 def ask(url, statement, extra=None, method="POST"):
@@ -139,6 +154,109 @@ def gathered(answer):
     return status, json.dumps(document)
 
 
+# --- other forms ---------------------------------------------------------------------------------------------------
+
+
+class Unpacker:
+    """MessagePack, as its specification has it, as far as answers have it. Of the type of times only the bytes are read."""
+
+    FIXED = {0xC0: None, 0xC2: False, 0xC3: True}
+    NUMBERS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if self.at + count > len(self.data):
+            raise ValueError("MessagePack ends early")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, form):
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def items(self, count):
+        return [self.value() for _ in range(count)]
+
+    def pairs(self, count):
+        return {self.value(): self.value() for _ in range(count)}
+
+    def extension(self, count):
+        kind = self.number(">b")
+        return ("extension", kind, self.take(count))
+
+    def value(self):
+        first = self.number(">B")
+        if first < 0x80:
+            return first
+        if first < 0x90:
+            return self.pairs(first & 0x0F)
+        if first < 0xA0:
+            return self.items(first & 0x0F)
+        if first < 0xC0:
+            return self.take(first & 0x1F).decode()
+        if first >= 0xE0:
+            return first - 256
+        if first in self.FIXED:
+            return self.FIXED[first]
+        if first in self.NUMBERS:
+            value = self.number(self.NUMBERS[first])
+            # A float stays one, also where it is whole.
+            return ("float", value) if first <= 0xCB else value
+        if 0xD4 <= first <= 0xD8:
+            return self.extension(1 << (first - 0xD4))
+        size = {0: ">B", 1: ">H", 2: ">I"}
+        for start, read in (
+            (0xC4, self.take),
+            (0xC7, self.extension),
+            (0xD9, lambda count: self.take(count).decode()),
+        ):
+            if start <= first < start + 3:
+                return read(self.number(size[first - start]))
+        if first in (0xDC, 0xDD):
+            return self.items(self.number(">H" if first == 0xDC else ">I"))
+        if first in (0xDE, 0xDF):
+            return self.pairs(self.number(">H" if first == 0xDE else ">I"))
+        raise ValueError("MessagePack has no byte %#x" % first)
+
+
+def unpacked(data):
+    """The documents of an answer in MessagePack."""
+    unpacker, found = Unpacker(data), []
+    while unpacker.at < len(data):
+        found.append(unpacker.value())
+    return found
+
+
+def same_unpacked(one, other):
+    if isinstance(one, tuple) and isinstance(other, tuple) and one[0] == other[0] == "float":
+        return one[1] == other[1] or abs(one[1] - other[1]) <= 1e-12 * max(abs(one[1]), abs(other[1]))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_unpacked(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same_unpacked(x, y) for x, y in zip(one, other))
+    return type(one) is type(other) and one == other
+
+
+def cells(data):
+    return list(csv.reader(io.StringIO(data.decode())))
+
+
+def same_cell(one, other):
+    if one == other:
+        return True
+    try:
+        return any(char in one + other for char in ".eE") and same_number(one, other)
+    except ValueError:
+        return False
+
+
+def same_cells(one, other):
+    return len(one) == len(other) and all(
+        len(x) == len(y) and all(same_cell(a, b) for a, b in zip(x, y)) for x, y in zip(one, other)
+    )
+
+
 # --- what differs, and why -----------------------------------------------------------------------------------------
 
 
@@ -159,6 +277,150 @@ def same_without_zero(ours, theirs):
     return len(kept) < len(other) and same_beside_residue((200, json.dumps(one)), (200, json.dumps(kept)))
 
 
+def rows_in_any_order(answer):
+    """An answer with the rows of each series sorted."""
+    status, text = answer
+    if status != 200:
+        return answer
+    document = json.loads(text)
+    for result in document.get("results", []):
+        for series in result.get("series", []):
+            series["values"].sort(key=json.dumps)
+    return status, json.dumps(document)
+
+
+def same_forecast(ours, theirs):
+    """The same to 1e-9: what an optimisation makes of last digits."""
+
+    def near(one, other):
+        if isinstance(one, Number) and isinstance(other, Number):
+            return same_number(one, other) or abs(float(one) - float(other)) <= 1e-9 * max(abs(float(one)), abs(float(other)))
+        if isinstance(one, (list, tuple)):
+            return type(one) is type(other) and len(one) == len(other) and all(near(x, y) for x, y in zip(one, other))
+        return type(one) is type(other) and one == other
+
+    return ours[0] == theirs[0] and near(documents(ours[1]), documents(theirs[1]))
+
+
+def same_rows(ours, theirs):
+    return same_answers(rows_in_any_order(ours), rows_in_any_order(theirs))
+
+
+def same_but_for_signs(ours, theirs):
+    """The same where the other's negative integers are taken without their sign."""
+
+    def unsigned(value):
+        if isinstance(value, Number):
+            return Number(value[1:]) if value.startswith("-") and not any(char in value for char in ".eE") else value
+        if isinstance(value, (list, tuple)):
+            return type(value)(unsigned(item) for item in value)
+        return value
+
+    # Times are before none of it: the rows are of 2020.
+    return ours[0] == theirs[0] and same(documents(ours[1]), unsigned(documents(theirs[1])))
+
+
+def same_shape(ours, theirs):
+    """Series with the same names and columns, or errors: the values are each server's own."""
+
+    def shape(answer):
+        document = json.loads(answer[1])
+        return [
+            (sorted((series.get("name"), series["columns"]) for series in result.get("series", [])), result.get("error"))
+            for result in document["results"]
+        ]
+
+    return ours[0] == theirs[0] and shape(ours) == shape(theirs)
+
+
+def columns_of(answer):
+    document = json.loads(answer[1])
+    return [[series["columns"] for series in result.get("series", [])] for result in document["results"]]
+
+
+def same_but_for_column(*names):
+    """The same columns in the same order, but for those that only we have."""
+
+    def check(ours, theirs):
+        kept = [[[name for name in columns if name not in names] for columns in result] for result in columns_of(ours)]
+        return ours[0] == theirs[0] == 200 and kept == columns_of(theirs)
+
+    return check
+
+
+def same_without_columns(*names):
+    """The same rows, but for columns that only we have."""
+
+    def check(ours, theirs):
+        document = json.loads(ours[1])
+        for result in document["results"]:
+            for series in result.get("series", []):
+                kept = [at for at, name in enumerate(series["columns"]) if name not in names]
+                series["columns"] = [series["columns"][at] for at in kept]
+                series["values"] = [[row[at] for at in kept] for row in series["values"]]
+        return same_answers((ours[0], json.dumps(document)), theirs)
+
+    return check
+
+
+def same_but_for_text(one, other):
+    """The same where one text of ours is another one of theirs."""
+    return lambda ours, theirs: same_answers((ours[0], ours[1].replace(one, other)), theirs)
+
+
+def same_until_the_error(ours, theirs):
+    """The same results before the first error, and an error there, which theirs may have replaced."""
+    if ours[0] != theirs[0]:
+        return False
+    one, other = (json.loads(answer[1])["results"] for answer in (ours, theirs))
+    failed = next((at for at, result in enumerate(one) if "error" in result), None)
+    if failed is None or len(other) != failed + 1 or "error" not in other[failed]:
+        return False
+    rest_is_not_run = all(result.get("error") == "not executed" for result in one[failed + 1 :])
+    is_same_error = other[failed]["error"] in ("not executed", one[failed]["error"])
+    before = [(200, json.dumps(results[:failed])) for results in (one, other)]
+    return rest_is_not_run and is_same_error and same_answers(*before)
+
+
+def is_refused(words):
+    """Ours is an error with these words, and theirs succeeds or fails for a reason that ours does not come to."""
+    return lambda ours, theirs: words in ours[1] and '"error"' in ours[1]
+
+
+def same_without_shards(ours, theirs):
+    """Errors that differ by the number of a shard only."""
+    return same_answers(ours, (theirs[0], re.sub(r"shard \d+: ", "", theirs[1])))
+
+
+def same_without_decimals(ours, theirs):
+    """Errors whose numbers are written otherwise."""
+
+    def plain(answer):
+        return answer[0], re.sub(r"\d+\.\d+", lambda number: "%g" % float(number.group()), answer[1])
+
+    return same_answers(plain(ours), plain(theirs))
+
+
+def same_without_partial(ours, theirs):
+    return same_answers(ours, (theirs[0], theirs[1].replace(',"partial":true', "")))
+
+
+def same_without_values_of(tag_value):
+    """The same but for a value of a tag that theirs goes on listing."""
+
+    def check(ours, theirs):
+        document = json.loads(theirs[1])
+        for result in document["results"]:
+            for series in result.get("series", []):
+                series["values"] = [row for row in series["values"] if row[-1] != tag_value]
+        return same_answers(ours, (theirs[0], json.dumps(document)))
+
+    return check
+
+
+# The answer must be what LIMIT and OFFSET leave of their whole list.
+WINDOW = object()
+
 EXPLAINED = [
     (
         r"(?i)^select integral\((?!.*group by time).* order by time desc$",
@@ -173,26 +435,41 @@ EXPLAINED = [
         same_beside_residue,
     ),
     (
+        r"(?i)^select holt_winters(_with_fit)?\(",
+        r"",
+        "a forecast, which is searched for in small steps, makes more of the last digits (1 of 700 beyond 1e-12)",
+        same_forecast,
+    ),
+    (
         r"(?i)^show series cardinality (from|where|on)",
         r"cardinality estimation",
         "1.12 estimates them by measurement, and its column says so",
+        same_but_for_text("cardinality estimation", "count"),
     ),
     (
         r"(?i)^show retention policies",
         r"futureWriteLimit",
         "1.12 shows the limits of writes in two more columns",
+        same_without_columns("futureWriteLimit", "pastWriteLimit"),
     ),
-    (r"(?i)^show queries", r"", "times and numbers of statements differ; 1.12 has a column `user`"),
-    (r"(?i)^show (diagnostics|stats|shards|shard groups)", r"", "each server's own"),
+    (
+        r"(?i)^show queries",
+        r"",
+        "times and numbers of statements differ; 1.12 has a column `user`",
+        same_but_for_column("user"),
+    ),
+    (r"(?i)^show (diagnostics|stats|shards|shard groups)", r"", "each server's own", lambda ours, theirs: ours[0] == theirs[0] and "error" not in ours[1] + theirs[1]),
     (
         r"(?i)^explain",
         r"",
         "the plan is the server's own",
+        same_shape,
     ),
     (
         r"(?i)^create subscription",
         r"not supported",
         "not supported, and said so",
+        is_refused("not supported"),
     ),
     (
         r"(?i)moving_average\(",
@@ -211,61 +488,99 @@ EXPLAINED = [
         r"not executed",
         "1.6.7 puts the error of a failed statement and what was not executed after it into one result; since 1.7 each "
         "statement has its own",
+        same_until_the_error,
     ),
     (
         r"(?i)^drop series|^delete",
         r"shard \d+: fields not supported",
         "1.6.7 names the shard; there is none here, and the rest of the text is the same",
+        same_without_shards,
     ),
     (
         r"(?i)^drop subscription s ?",
         r"not found",
         "the statement that makes it is not supported",
+        is_refused("not found"),
     ),
     (
         r"(?i)^show tag values from cpu with key = host$",
         r'"d"',
         "1.6.7 goes on listing values of tags whose series were deleted",
+        same_without_values_of("d"),
     ),
     (
         r"(?i)^show series.*time.*(limit|offset)",
         r"",
         "with a condition on time 1.6.7 counts LIMIT and OFFSET anew for parts of the list",
+        WINDOW,
     ),
     (
         r"(?i)^select count\(usage\) from cpu group by time\(30m\)$",
         r'"partial":true',
         "1.6.7 calls a series of more than 10,000 rows partial although it is whole",
+        same_without_partial,
     ),
     (
         r"(?i)^select abs\(",
         r"",
         "1.6.7 leaves negative integers as they are; 1.12 does not",
+        same_but_for_signs,
     ),
     (
         r"",
         r"type error: .*\d\.\d+: incompatible",
         "1.6.7 prints numbers with three decimals",
+        same_without_decimals,
     ),
     (
         r"(?i)^select distinct\(",
         r"",
         "the order of distinct values is that of a hash table there",
+        same_rows,
     ),
     (
         r"(?i)^drop retention policy",
         r"default schema",
         "the default policy cannot be dropped: make another one the default first",
+        is_refused("default schema"),
     ),
 ]
 
 
-def explanation(statement, ours, theirs):
+def holds(check, ours, theirs, whole):
+    """Whether a check holds. An answer that it cannot read is not what it explains."""
+    try:
+        if check is WINDOW:
+            return whole is not None and same_answers(ours, windowed(*whole()))
+        return check(ours, theirs)
+    except (ValueError, KeyError, IndexError, TypeError):
+        return False
+
+
+def explanation(statement, ours, theirs, whole=None):
+    """Why two answers differ; `whole` asks theirs for the list without its window."""
     both = ours[1] + theirs[1]
-    for pattern, answers, why, *beside in EXPLAINED:
-        if re.search(pattern, statement) and re.search(answers, both) and all(it(ours, theirs) for it in beside):
+    for pattern, answers, why, check in EXPLAINED:
+        if re.search(pattern, statement) and re.search(answers, both) and holds(check, ours, theirs, whole):
             return why
     return None
+
+
+LIMITS = re.compile(r"(?i)(?: limit (\d+))?(?: offset (\d+))?$")
+
+
+def windowed(answer, limit, offset):
+    """The rows of an answer of one series that LIMIT and OFFSET leave."""
+    status, text = answer
+    document = json.loads(text)
+    for result in document["results"]:
+        for series in result.get("series", []):
+            series["values"] = series["values"][offset:][: limit or None]
+        if "series" in result:
+            result["series"] = [series for series in result["series"] if series["values"]]
+            if not result["series"]:
+                del result["series"]
+    return status, json.dumps(document)
 
 
 class Changing:
@@ -352,7 +667,12 @@ class Tally:
         self.compared += 1
         if same_answers(ours, theirs):
             return
-        why = explanation(statement, ours, theirs)
+
+        def whole():
+            limit, offset = (int(number or 0) for number in LIMITS.search(statement).groups())
+            return shape(ask(self.arguments.theirs, LIMITS.sub("", statement), extra, method)), limit, offset
+
+        why = explanation(statement, ours, theirs, whole)
         if why:
             self.explained[why] = self.explained.get(why, 0) + 1
             return
@@ -362,6 +682,39 @@ class Tally:
             print("DIFFERENT: %s\n   ours:   %d %s\n   theirs: %d %s" % (
                 shown, ours[0], ours[1].strip()[: self.arguments.width],
                 theirs[0], theirs[1].strip()[: self.arguments.width]))
+
+
+    def compare_form(self, statement, form):
+        """An answer in CSV or MessagePack, of a statement whose JSON is the same on both sides."""
+        if not same_answers(ask(self.arguments.ours, statement), ask(self.arguments.theirs, statement)):
+            # It was compared, and explained or reported, where its JSON was.
+            return
+        accept = {"csv": "application/csv", "msgpack": "application/x-msgpack"}[form]
+        ours, theirs = (raw(url, statement, accept) for url in (self.arguments.ours, self.arguments.theirs))
+        self.compared += 1
+        read, is_same = (cells, same_cells) if form == "csv" else (unpacked, same_unpacked)
+        try:
+            if ours[0] == theirs[0] and is_same(read(ours[2]), read(theirs[2])):
+                return
+        except ValueError:
+            pass
+        why = form_explanation(form, ours, theirs)
+        if why:
+            self.explained[why] = self.explained.get(why, 0) + 1
+            return
+        shown = "%s   as %s" % (statement, form)
+        as_text = [(status, repr(body)) for status, _, body in (ours, theirs)]
+        self.different.append((shown, *as_text))
+        if len(self.different) <= self.arguments.show:
+            print("DIFFERENT: %s\n   ours:   %d %s\n   theirs: %d %s" % (
+                shown, as_text[0][0], as_text[0][1][: self.arguments.width], as_text[1][0], as_text[1][1][: self.arguments.width]))
+
+
+def form_explanation(form, ours, theirs):
+    """Why two answers in another form differ although their JSON does not."""
+    if form == "csv" and ours[0] == theirs[0] and not theirs[2] and ours[2].startswith(b"error\n"):
+        return "in CSV the error of a statement is under a heading here, and lost there"
+    return None
 
 
 def main():
@@ -412,6 +765,13 @@ def main():
         for _ in range(arguments.random // 3):
             tally.compare(random_several(rng))
             tally.compare(random_nested(rng))
+        for _ in range(arguments.random // 10):
+            tally.compare(random_forecast(rng))
+        for statement in SELECTS[:30]:
+            for form in ("csv", "msgpack"):
+                tally.compare_form(statement, form)
+        for _ in range(arguments.random // 10):
+            tally.compare_form(random_select(rng), rng.choice(["csv", "msgpack"]))
         for _ in range(arguments.random // 5):
             tally.compare(random_clocks(rng))
     if is_wanted("changes"):

@@ -158,7 +158,8 @@ def random_select(rng):
         text += " fill(%s)" % rng.choice(["null", "none", "previous", "linear", "0", "-1.5"])
     if rng.random() < 0.3:
         text += " order by time %s" % rng.choice(["asc", "desc"])
-    if rng.random() < 0.4:
+    # Which of the distinct values come first is up to a hash table there.
+    if "distinct(" not in fields and rng.random() < 0.4:
         text += " limit %d" % rng.randint(1, 12)
         if rng.random() < 0.4:
             text += " offset %d" % rng.randint(1, 5)
@@ -203,6 +204,21 @@ def random_integral(rng):
         text += " fill(none)"
     if rng.random() < 0.3:
         text += " order by time desc"
+    return text
+
+
+def random_forecast(rng):
+    """Forecasts: of means and others by buckets, with a season and without, with the fit and without."""
+    # Of what both have exactly: a forecast makes more of the last digit of a sum that is added up in another order.
+    aggregate = rng.choice(["mean(n)", "sum(n)", "count(n)", "max(usage)", "min(usage)", "first(usage)", "last(usage)", "max(n)"])
+    width, season = rng.choice([("2m", 0), ("5m", 0), ("5m", 4), ("10m", 3), ("1m", 0), ("6m", 5)])
+    call = rng.choice(["holt_winters", "holt_winters_with_fit"])
+    text = "select %s(%s, %d, %d) from cpu" % (call, aggregate, rng.randint(1, 6), season)
+    start = rng.randrange(0, 3000)
+    text += " where time >= %ds and time < %ds" % (T0 + start, T0 + start + rng.randrange(1800, 4200))
+    if rng.random() < 0.5:
+        text += " and host = '%s'" % rng.choice("abc")
+    text += " group by time(%s)" % width + rng.choice(["", ", host", ", region"])
     return text
 
 
@@ -308,7 +324,18 @@ def random_show(rng):
          " where time > '2020-01-01T00:00:00Z'", " where time < '2020-01-01T00:00:00Z' and host = 'a'"]
     )
     window = rng.choice(["", "", " limit 1", " limit 2", " limit 2 offset 1", " offset 1", " limit 10 offset 2"])
-    kind = rng.randrange(5)
+    kind = rng.randrange(6)
+    if kind == 5:
+        keys = rng.choice(["= host", "in (host, region)", "=~ /o/", "!= host"])
+        what = rng.choice(["series%s cardinality", "measurement%s cardinality", "tag key%s cardinality", "field key%s cardinality", "tag values%s cardinality"])
+        groups = rng.choice(["", " group by host", " group by region", " group by host, region", " group by *", " group by /^re/", " group by nope"])
+        if "time" in condition:
+            condition = ""
+        # There a series without the tag is neither like '' nor unlike anything when values are counted; it is when they are listed.
+        if "values" in what and ("''" in condition or "!" in condition):
+            condition = ""
+        # Of the whole of a database the older one estimates, and without EXACT the newer one of a measurement, under another name.
+        return "show " + what % " exact" + source + (" with key " + keys if "values" in what else "") + condition + groups + window
     if kind == 0:
         return "show series" + source + condition + window
     if kind == 1:

@@ -42,11 +42,54 @@ def self_test():
         "a member": (200, answer[1].replace('"name":"m",', "")),
         "what is no JSON": (200, "oops"),
     }
-    missed = [what for what, other in planted.items() if module.same_answers(answer, other)]
+    missed = blind(module, answer[1])
+    missed += [what for what, other in planted.items() if module.same_answers(answer, other)]
     tiny = (200, answer[1].replace("0.1", "0.10000000000000002"))
     if missed or not module.same_answers(answer, answer) or not module.same_answers(answer, tiny):
         sys.exit("compare-influxdb.py does not tell answers apart: %s" % missed)
     return len(planted)
+
+
+def blind(module, text):
+    """The explanations that explain what they are not about: each hears of an answer that lacks a row."""
+    statements = {
+        "select distinct(a) from m": "",
+        "select abs(a) from m": "",
+        "select holt_winters(mean(a), 1, 0) from m group by time(1m)": "",
+        "select integral(a) from m": "",
+        "select moving_average(a, 2) from m": "",
+        "select difference(mean(a)) from m group by time(1m)": "",
+        "show series where time > 0 limit 2": "",
+        "show series cardinality from m": "cardinality estimation",
+        "show retention policies": "futureWriteLimit",
+        "show tag values from cpu with key = host": '"d"',
+        "select count(usage) from cpu group by time(30m)": '"partial":true',
+        "select a from m; select b from m": "not executed",
+        "delete from m where a = 1": "shard 1: fields not supported",
+        "create subscription s": "not supported",
+        "drop subscription s on d": "not found",
+        "drop retention policy p on d": "default schema",
+        "select a from m where a = 'x'": "type error: 1.5: incompatible",
+    }
+    whole = (200, text)
+    missing = (200, text.replace(',[2,"x"]', ""))
+    failed = (200, '{"results":[{"statement_id":0,"error":"it broke"}]}')
+    found = []
+    for statement, words in statements.items():
+        # The words that an explanation looks for are there, and beside them a row is missing.
+        mark = '{"results":[{"statement_id":0,"messages":[%s]},' % module.json.dumps(words)
+        ours, theirs = (status_text[1].replace('{"results":[', mark, 1) for status_text in (missing, whole))
+        if module.explanation(statement, (200, ours), (200, theirs), lambda: (whole, 0, 0)):
+            found.append("explained: " + statement)
+    for statement in ["explain select a from m", "show queries", "show stats"]:
+        if module.explanation(statement, failed, whole):
+            found.append("explained: an error of " + statement)
+    # Distinct values in another order, and integers without their sign, are explained.
+    turned = (200, text.replace('[[1,0.1],[2,"x"]]', '[[2,"x"],[1,0.1]]'))
+    minus = (200, text.replace("[2,", "[-2,"))
+    if not module.explanation("select distinct(a) from m", turned, whole) or not module.explanation("select abs(a) from m", whole, minus):
+        found.append("not explained")
+    return found
 
 
 def main():

@@ -111,7 +111,7 @@ class Nilometer(servers.Nilometer):
     def environment(self, has_auth):
         who = {"PGUSER": shared.USER, "PGPASSWORD": shared.PASSWORD} if has_auth else {"PGUSER": "anybody", "PGPASSWORD": ""}
         host, port = self.address
-        return {**os.environ, "PGHOST": host, "PGPORT": port, "PGDATABASE": "postgres", **who}
+        return {**os.environ, "PGHOST": host, "PGPORT": port, "PGDATABASE": "postgres", "NILOMETER_URL": self.url, **who}
 
 
 class TlsNilometer(Nilometer):

@@ -2,4 +2,4 @@
 
 pub(crate) mod access;
 pub(crate) mod chunks;
-pub(crate) mod gzip;
+pub(crate) mod packed;

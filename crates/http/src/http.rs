@@ -14,6 +14,8 @@ pub struct Http {
     service: Arc<Service>,
     config: HttpConfig,
     metrics: Metrics,
+    address: Option<SocketAddr>,
+    started_ns: i64,
     /// Whether only some names may be used for this server.
     pub(crate) asks_for_host: bool,
 }
@@ -38,6 +40,8 @@ impl Http {
         Arc::new(Self {
             asks_for_host,
             metrics: Metrics::default(),
+            address,
+            started_ns: service.wall_ns(),
             service,
             config,
         })
@@ -51,6 +55,16 @@ impl Http {
     /// Settings of the listener.
     pub fn config(&self) -> &HttpConfig {
         &self.config
+    }
+
+    /// Where it listens; `None` = nowhere.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Since when, by the store's clock.
+    pub fn started_ns(&self) -> i64 {
+        self.started_ns
     }
 
     /// What it counts.

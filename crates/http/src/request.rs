@@ -18,7 +18,7 @@ use nilometer_service::Principal;
 use crate::admit::cors::preflight;
 use crate::admit::{credentials, hosts};
 use crate::answer::access::{Line, Logged};
-use crate::answer::gzip;
+use crate::answer::packed::{self, Coding};
 use crate::config::HttpConfig;
 use crate::error::ErrorResponse;
 use crate::http::Http;
@@ -56,7 +56,7 @@ pub(crate) async fn around(
     };
     let page = http.config().cors_origins.allowed(&head.headers);
     let asked = page.as_ref().and_then(|_| preflight(&head));
-    let takes_gzip = gzip::is_taken(&head.headers);
+    let coding = Coding::preferred(&head.headers);
     let mut response = match (admit(http, route, &mut head).await, asked) {
         // A browser asks without the token, and is told nothing but what the list says.
         (_, Some(answer)) => answer,
@@ -82,7 +82,7 @@ pub(crate) async fn around(
     http.service().counters().limits_hit.note(limit);
     http.metrics().end_request(path, status, elapsed);
 
-    let mut response = gzip::packed(response, takes_gzip);
+    let mut response = packed::packed(response, coding);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(REQUEST_ID_OF_INFLUXDB, id);

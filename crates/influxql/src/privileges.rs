@@ -140,6 +140,8 @@ impl Asks<'_> {
             Show::Databases => Ok(()),
             Show::GrantsFor(user) if self.principal().name() == Some(user) => Ok(()),
             Show::RetentionPolicies(on) => read(on.as_deref()),
+            // Of all databases it shows those that the asker may read.
+            Show::Measurements(show) if show.every_database => Ok(()),
             Show::Measurements(show) => read(show.listing.database.as_deref()),
             Show::Series(listing) | Show::FieldKeys(listing) | Show::TagKeys(_, listing) => {
                 read(listing.database.as_deref())

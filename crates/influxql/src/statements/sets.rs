@@ -57,12 +57,22 @@ impl Table {
     }
 
     pub(super) fn set(self) -> Set {
+        self.tagged(std::iter::empty::<(&str, &str)>())
+    }
+
+    /// With tags, in the order in which they are shown.
+    pub(super) fn tagged<N: AsRef<str>, V: AsRef<str>>(
+        self,
+        tags: impl IntoIterator<Item = (N, V)>,
+    ) -> Set {
         let rows = self.columns.first().map_or(0, |column| column.len());
         let schema = Arc::new(Schema::new(self.fields));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows = RecordBatch::try_new_with_options(schema, self.columns, &options)
             .expect("columns of one length and of the types that the schema has from them");
-        let (name, tags) = (self.name.into(), Vec::new());
+        let tags = tags.into_iter();
+        let tags = tags.map(|(name, value)| (name.as_ref().into(), value.as_ref().into()));
+        let (name, tags) = (self.name.into(), tags.collect());
         Set::new(SetHead { name, tags }, rows)
     }
 }
@@ -76,4 +86,9 @@ pub(super) fn window<T>(
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let limit = if limit == 0 { usize::MAX } else { count(limit) };
     rows.into_iter().skip(count(offset)).take(limit)
+}
+
+/// Whether LIMIT and OFFSET leave the only row of a list.
+pub(super) fn is_left(limit: u64, offset: u64) -> bool {
+    window([()], limit, offset).next().is_some()
 }

@@ -3,12 +3,13 @@
 //! Does: answer from names, settings and the tag index of one snapshot. Does not: read rows, except to find out which
 //! series a delete has left.
 //!
-//! Next: `series.rs` for measurements, series, tags and fields, `cardinality.rs` for how many there are, `catalogue.rs`
+//! Next: `series.rs` for measurements, series, tags and fields, `cardinality.rs` and `grouped.rs` for how many there are, `catalogue.rs`
 //! for databases and policies, `server.rs` for what runs.
 
 mod cardinality;
 mod catalogue;
 mod duration;
+mod grouped;
 mod lists;
 mod server;
 mod values;

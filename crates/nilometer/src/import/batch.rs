@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use nilometer_lineproto::Precision;
 
+use super::exported::LinePlace;
 use super::keys::Keys;
 use crate::lines::FieldType;
 
@@ -35,6 +36,8 @@ pub(super) enum Content {
         text: Vec<u8>,
         first: u64,
         precision: Precision,
+        /// `None` = the file does not say it.
+        place: Option<Arc<LinePlace>>,
     },
     /// Rows for a table.
     Rows { table: Arc<str>, rows: RecordBatch },
@@ -71,7 +74,7 @@ impl Batch {
 
     pub(super) fn is_empty(&self) -> bool {
         match &self.content {
-            Content::Lines { text, .. } => text.is_empty(),
+            Content::Lines { .. } => self.rows == 0,
             Content::Rows { rows, .. } => rows.num_rows() == 0,
         }
     }

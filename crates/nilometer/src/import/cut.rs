@@ -146,7 +146,7 @@ fn cut(text: &[u8], wanted: usize, ended: bool) -> Option<(usize, u64)> {
 }
 
 /// Blank lines and comments hold no points.
-fn is_row(line: &[u8]) -> bool {
+pub(super) fn is_row(line: &[u8]) -> bool {
     let blank = |byte: &&u8| !matches!(byte, b' ' | b'\t' | 0 | b'\r');
     !matches!(line.iter().find(blank), None | Some(b'\n' | b'#'))
 }

@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
-use nilometer_lineproto::Precision;
 
-use crate::lines::said_unit;
+use super::exported::Head;
 
 /// Bytes that are looked at to tell what a file is.
 const PEEK_BYTES: usize = 64 << 10;
 
-/// A longer line is none that says a unit.
-const UNIT_LINE_BYTES_MAX: u64 = 256;
+/// A line at the beginning that says what a file is has no more bytes, and these lines together not many more.
+const HEAD_LINE_BYTES_MAX: u64 = 256;
+const HEAD_BYTES_MAX: usize = 4096;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -141,6 +141,9 @@ fn by_content(text: &mut dyn BufRead) -> io::Result<FileFormat> {
     if peeked.starts_with(PARQUET) {
         return Ok(FileFormat::Parquet);
     }
+    if Head::of(peeked).is_export {
+        return Ok(FileFormat::LineProtocol);
+    }
     let mut lines = nilometer_lineproto::Lines::new(peeked);
     let first = lines.next().map(|(_, line)| line);
     let is_point = first.is_none_or(|line| {
@@ -166,19 +169,26 @@ pub(super) fn open(
     }
 }
 
-/// The text of an input of line protocol, and the unit of its times if its first line says one.
+/// The text of an input of line protocol, and what its first lines say of it.
 pub(super) fn open_lines(
     input: &Input,
     read: &Arc<AtomicU64>,
-) -> anyhow::Result<(Option<Precision>, Box<dyn BufRead + Send>)> {
+) -> anyhow::Result<(Head, Box<dyn BufRead + Send>)> {
     let mut text = open(input, read)?;
     let mut first = Vec::new();
-    (&mut text)
-        .take(UNIT_LINE_BYTES_MAX)
-        .read_until(b'\n', &mut first)
-        .with_context(|| format!("cannot read {}", input.name()))?;
-    let unit = said_unit(&first);
-    Ok((unit, Box::new(Cursor::new(first).chain(text))))
+    let mut head = Head::default();
+    while first.len() < HEAD_BYTES_MAX {
+        let begin = first.len();
+        (&mut text)
+            .take(HEAD_LINE_BYTES_MAX)
+            .read_until(b'\n', &mut first)
+            .with_context(|| format!("cannot read {}", input.name()))?;
+        let line = first.get(begin..).unwrap_or_default();
+        if line.is_empty() || !head.add(line) {
+            break;
+        }
+    }
+    Ok((head, Box::new(Cursor::new(first).chain(text))))
 }
 
 fn open_file(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead + Send>> {
@@ -291,6 +301,10 @@ mod tests {
         for (text, want) in [
             ("m,host=a v=1 1\n", FileFormat::LineProtocol),
             ("# note\n\nm v=1", FileFormat::LineProtocol),
+            (
+                "# INFLUXDB EXPORT: a - b\n# DDL\nCREATE DATABASE d WITH NAME r\n",
+                FileFormat::LineProtocol,
+            ),
             ("time,host,v\n1,a,2\n", FileFormat::Csv),
             ("PAR1....", FileFormat::Parquet),
         ] {

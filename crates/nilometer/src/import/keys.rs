@@ -17,6 +17,7 @@ use nilometer_engine::ingest::{Seen, SeenKeys};
 use nilometer_lineproto::{Precision, Reader};
 
 use super::batch::{Batch, Content};
+use super::exported::LinePlace;
 use crate::print::thousands;
 
 /// Keys of a table that are remembered, in some 150 MB; of series whose rows come in order nothing but the ends is needed.
@@ -96,9 +97,12 @@ impl Keys {
     pub(super) fn add(&mut self, batch: &Batch) -> anyhow::Result<()> {
         match &batch.content {
             Content::Lines {
-                text, precision, ..
+                text,
+                precision,
+                place,
+                ..
             } => {
-                self.add_points(text, *precision, batch.begin);
+                self.add_points(text, *precision, place.as_deref(), batch.begin);
                 Ok(())
             }
             Content::Rows { table, rows } => {
@@ -122,13 +126,19 @@ impl Keys {
         }
     }
 
-    fn add_points(&mut self, text: &[u8], precision: Precision, begin: u64) {
+    fn add_points(
+        &mut self,
+        text: &[u8],
+        precision: Precision,
+        place: Option<&LinePlace>,
+        begin: u64,
+    ) {
         let keys = self.tables.entry(String::new()).or_default();
         let mut reader = Reader::new(text, precision);
         while let Some(point) = reader.next() {
             let Ok(point) = point else { continue };
             let field = point.fields.first().map(nilometer_lineproto::Field::name);
-            let series = hash(&(point.series, field));
+            let series = hash(&(place, point.series, field));
             // Points without a time get that of their request.
             let time = point.timestamp.unwrap_or(begin.cast_signed());
             keys.add(series, time);
@@ -231,6 +241,7 @@ mod tests {
             text: text.to_vec(),
             first: 1,
             precision: Precision::Nanosecond,
+            place: None,
         };
         keys.add(&batch(content)).unwrap();
         let of = keys.of_points().unwrap();

@@ -12,6 +12,7 @@ mod csv;
 mod cut;
 mod duplicates;
 mod encoding;
+mod exported;
 mod input;
 mod keys;
 mod parquet;
@@ -33,7 +34,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use encoding_rs::Encoding;
 use nilometer::Precision;
@@ -42,9 +43,10 @@ use self::account::{Account, Event};
 use self::batch::{Batch, Content, Outlet, Start, Stopped, parse_type};
 use self::columns::{Absent, ColumnWishes};
 use self::csv::{CsvFile, CsvOptions};
-use self::cut::Cutter;
+use self::cut::{Cutter, Piece};
 use self::duplicates::{DuplicatesArg, Tables};
 use self::encoding::parse_encoding;
+use self::exported::{Definition, Export, Part};
 use self::input::{FileFormat, Input};
 use self::keys::Keys;
 use self::parquet::ParquetFile;
@@ -65,15 +67,16 @@ const BESIDE: &str = "/";
 /// What to import, and to where.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nilometer import -d weather measurements.csv\n  nilometer import -d weather --table air --tags city,station --time when --dry-run measurements.csv\n  nilometer import -d d points.lp.gz\n  nilometer import -d d --data ./data exported/\n  gzip -dc points.lp.gz | nilometer import -d d -"
+    after_help = "Examples:\n  nilometer import -d weather measurements.csv\n  nilometer import -d weather --table air --tags city,station --time when --dry-run measurements.csv\n  nilometer import -d d points.lp.gz\n  nilometer import -d d --data ./data exported/\n  nilometer import influx_inspect-export.gz\n  gzip -dc points.lp.gz | nilometer import -d d -"
 )]
 pub(crate) struct ImportArgs {
     /// Files, folders (their .lp, .csv, .tsv and .parquet files, also with .gz or .zst), or - for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Database; created if it does not exist.
+    /// Database; created if it does not exist. An export of `InfluxDB` 1 says itself where its rows go; with this, those of
+    /// its one database go here.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
-    database: String,
+    database: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
     /// Format of the files [default: by their names, or their first bytes]
@@ -154,6 +157,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let inputs = input::find(&args.paths, args.format)?;
     let (csv, wishes) = (args.csv_options(), args.wishes());
     let mut reading = InputReading {
+        database: args.database.as_deref(),
         table: args.table.as_deref(),
         precision: args.precision,
         csv: &csv,
@@ -172,6 +176,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     }
     let source = args.source.open(Purpose::Write)?;
     send::check(&source)?;
+    let database = args.database.as_deref().unwrap_or_default();
     let tables = follow_tables(&mut reading, &inputs, &source, args)?;
     let target = source.name();
     let (state, state_path) = args.state(&inputs, &target)?;
@@ -181,7 +186,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     }
     let import = state.as_ref().map_or_else(new_import, State::import);
     let tables = Arc::new(tables);
-    let sink = Sink::new(source.clone(), &args.database, import, Arc::clone(&tables));
+    let sink = Sink::new(source.clone(), database, import, Arc::clone(&tables));
     let rejects = Rejects::open(args.rejects.as_deref(), args.resume.is_some())?;
     let wants_state = args.resume.is_some();
     let mut account = Account::new(&inputs, state, state_path, wants_state, rejects);
@@ -198,7 +203,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     drop(sink);
     // Of what was written before it broke off nothing is known here.
     if account.is_done() && !goes_on {
-        tables.settle(&source, &args.database, &keys);
+        tables.settle(&source, database, &keys);
     }
     let closed = source.close();
     account.finish(begun, &tables.report(&keys))?;
@@ -221,13 +226,10 @@ fn check_merging(
         if is_unasked && input.path.is_some() {
             let outlet = Outlet::new(None, &keys, &stop);
             // What cannot be read is said when it is read to be sent.
+            let (start, read) = (Start::default(), Arc::default());
+            let define = |_: &Definition| Ok(());
             drop(read_input(
-                at,
-                input,
-                Start::default(),
-                reading,
-                &outlet,
-                &Arc::default(),
+                at, input, start, reading, &outlet, &define, &read,
             ));
         }
     }
@@ -266,10 +268,11 @@ fn follow_tables(
         }
     }
     let mut tables = Tables::new(args.duplicates);
+    let database = args.database.as_deref().unwrap_or_default();
     for table in names {
-        let there = source.columns(&args.database, &table)?;
+        let there = source.columns(database, &table)?;
         let duplicates = match &there {
-            Some(_) => source.duplicates(&args.database, &table)?,
+            Some(_) => source.duplicates(database, &table)?,
             None => None,
         };
         tables.add(&table, duplicates)?;
@@ -325,7 +328,11 @@ impl ImportArgs {
         if self.yes || !can_ask || inputs.iter().any(|input| input.path.is_none()) {
             return Ok(true);
         }
-        print::files::ask(&format!("import into database {}? [Y/n] ", self.database));
+        let target = match &self.database {
+            Some(name) => format!("database {name}"),
+            None => "the databases that the files name".to_owned(),
+        };
+        print::files::ask(&format!("import into {target}? [Y/n] "));
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
@@ -337,7 +344,8 @@ impl ImportArgs {
         inputs: &[Input],
         target: &str,
     ) -> anyhow::Result<(Option<State>, Option<PathBuf>)> {
-        let Some(fresh) = State::new(inputs, new_import(), &self.database, target) else {
+        let database = self.database.as_deref().unwrap_or_default();
+        let Some(fresh) = State::new(inputs, new_import(), database, target) else {
             if self.resume.is_some() {
                 bail!(
                     "standard input cannot be read twice; import from a file to be able to go on"
@@ -430,8 +438,11 @@ impl Work<'_> {
             keys.borrow_mut().limit(limits.unwrap_or_default());
             let outlet = Outlet::new(Some(batches.clone()), &keys, &self.stop);
             let done = match start {
-                Some(start) => read_input(at, input, *start, self.reading, &outlet, read)
-                    .with_context(|| input.name()),
+                Some(start) => {
+                    let define = |it: &Definition| self.sink.define(it);
+                    read_input(at, input, *start, self.reading, &outlet, &define, read)
+                        .with_context(|| input.name())
+                }
                 None => Ok(()),
             };
             before += input.bytes;
@@ -476,33 +487,11 @@ fn read_input(
     start: Start,
     reading: &InputReading<'_>,
     outlet: &Outlet<'_>,
+    define: &dyn Fn(&Definition) -> anyhow::Result<()>,
     read: &Arc<AtomicU64>,
 ) -> anyhow::Result<()> {
     match input.format {
-        FileFormat::LineProtocol => {
-            let (said, mut text) = input::open_lines(input, read)?;
-            let precision = reading.unit_of(said);
-            let skipped = std::io::copy(&mut (&mut text).take(start.at), &mut std::io::sink())?;
-            if skipped < start.at {
-                bail!("the file has become shorter since the import broke off");
-            }
-            let mut cutter = Cutter::new(text, start.at, start.line.max(1));
-            while let Some(piece) = cutter.next()? {
-                outlet.send(Batch {
-                    input: at,
-                    begin: piece.begin,
-                    end: piece.begin + piece.text.len() as u64,
-                    rows: piece.rows,
-                    content: Content::Lines {
-                        text: piece.text,
-                        first: piece.line,
-                        precision,
-                    },
-                    rejected: Vec::new(),
-                })?;
-            }
-            Ok(())
-        }
+        FileFormat::LineProtocol => read_lines(at, input, start, reading, outlet, define, read),
         FileFormat::Csv => {
             let table = reading.table_of(input)?;
             let mut file = CsvFile::open(input::open(input, read)?, reading.csv)?;
@@ -524,4 +513,66 @@ fn read_input(
             })
         }
     }
+}
+
+/// Reads line protocol; `define` runs what stands between the lines of an export, before the rows after it are sent.
+fn read_lines(
+    at: usize,
+    input: &Input,
+    start: Start,
+    reading: &InputReading<'_>,
+    outlet: &Outlet<'_>,
+    define: &dyn Fn(&Definition) -> anyhow::Result<()>,
+    read: &Arc<AtomicU64>,
+) -> anyhow::Result<()> {
+    let (head, mut text) = input::open_lines(input, read)?;
+    let precision = reading.unit_of(head.unit);
+    reading.check_database(input, head)?;
+    let send = |piece: Piece, place| {
+        outlet.send(Batch {
+            input: at,
+            begin: piece.begin,
+            end: piece.begin + piece.text.len() as u64,
+            rows: piece.rows,
+            content: Content::Lines {
+                text: piece.text,
+                first: piece.line,
+                precision,
+                place,
+            },
+            rejected: Vec::new(),
+        })
+    };
+    let shorter = || anyhow!("the file has become shorter since the import broke off");
+    if head.is_export {
+        // From the start: what stands before the place where it goes on says where the rows after it belong.
+        let mut cutter = Cutter::new(text, 0, 1);
+        let mut export = Export::new(reading.database);
+        let mut end = 0;
+        while let Some(piece) = cutter.next()? {
+            end = piece.begin + piece.text.len() as u64;
+            let is_new = end > start.at;
+            for part in export.take(piece)? {
+                match part {
+                    Part::Define(definition) if is_new && start.at == 0 => define(&definition)?,
+                    Part::Lines(piece, place) if piece.begin >= start.at => send(piece, place)?,
+                    Part::Define(_) | Part::Lines(..) => {}
+                }
+            }
+        }
+        return if end < start.at {
+            Err(shorter())
+        } else {
+            Ok(())
+        };
+    }
+    let skipped = std::io::copy(&mut (&mut text).take(start.at), &mut std::io::sink())?;
+    if skipped < start.at {
+        return Err(shorter());
+    }
+    let mut cutter = Cutter::new(text, start.at, start.line.max(1));
+    while let Some(piece) = cutter.next()? {
+        send(piece, None)?;
+    }
+    Ok(())
 }

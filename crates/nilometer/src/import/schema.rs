@@ -5,12 +5,13 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nilometer_lineproto::{FieldValue, Precision, Reader, SeriesKey};
 
 use super::columns::{Column, Columns};
 use super::csv::{CsvFile, CsvOptions};
-use super::cut::is_cut_off;
+use super::cut::{Cutter, is_cut_off};
+use super::exported::{Export, Head, Part};
 use super::input::{FileFormat, Input, open, open_lines};
 use super::parquet::ParquetFile;
 use super::plan::Plan;
@@ -26,6 +27,8 @@ const TABLES_SHOWN: usize = 10;
 
 /// How an input is read, with the table that it goes to.
 pub(super) struct InputReading<'a> {
+    /// `None` = each input says it.
+    pub(super) database: Option<&'a str>,
     pub(super) table: Option<&'a str>,
     pub(super) precision: Precision,
     pub(super) csv: &'a CsvOptions,
@@ -36,8 +39,11 @@ pub(super) struct InputReading<'a> {
 
 /// What is known of an input before it is read.
 pub(super) enum Look {
-    /// Line protocol, which says itself what it is, as far as its first lines tell.
-    Lines(String),
+    /// Line protocol, which says itself what it is, as far as its first lines tell; of an export also what is to be defined.
+    Lines {
+        points: String,
+        defines: Option<Vec<String>>,
+    },
     /// Columns for a table.
     Columns {
         table: String,
@@ -71,16 +77,34 @@ impl InputReading<'_> {
         }
     }
 
+    /// Refuses an input whose rows nobody says the database of.
+    pub(super) fn check_database(&self, input: &Input, head: Head) -> anyhow::Result<()> {
+        if self.database.is_some() || head.is_export {
+            return Ok(());
+        }
+        bail!(
+            "{} does not say which database its rows belong to; add --database NAME",
+            input.name()
+        )
+    }
+
     /// Looks at an input, and adds its columns to the plan.
     pub(super) fn look(&mut self, input: &Input) -> anyhow::Result<Look> {
         let name = input.name();
+        if input.format != FileFormat::LineProtocol {
+            self.check_database(input, Head::default())?;
+        }
         match input.format {
             FileFormat::LineProtocol => {
                 let Some(_) = &input.path else {
-                    return Ok(Look::Lines(String::new()));
+                    return Ok(Look::Lines {
+                        points: String::new(),
+                        defines: None,
+                    });
                 };
                 let mut sample = Vec::new();
-                let (said, text) = open_lines(input, &Arc::default())?;
+                let (head, text) = open_lines(input, &Arc::default())?;
+                self.check_database(input, head)?;
                 let read = text.take(SAMPLE_BYTES).read_to_end(&mut sample);
                 // A file that is cut off is imported up to there, and then it is said.
                 match read {
@@ -89,7 +113,15 @@ impl InputReading<'_> {
                     }
                     _ => {}
                 }
-                Ok(Look::Lines(points(&sample, self.unit_of(said))))
+                // A name that ends with the sample would be another one.
+                if sample.len() as u64 == SAMPLE_BYTES {
+                    sample.truncate(memchr::memrchr(b'\n', &sample).map_or(0, |at| at + 1));
+                }
+                let defines = head.is_export.then(|| self.defined(&sample)).transpose();
+                Ok(Look::Lines {
+                    points: points(&sample, self.unit_of(head.unit)),
+                    defines: defines.with_context(|| name.clone())?,
+                })
             }
             FileFormat::Csv => {
                 let table = self.table_of(input)?;
@@ -123,6 +155,21 @@ impl InputReading<'_> {
         }
     }
 
+    /// What the first lines of an export define; what is wrong there is said before anything is imported.
+    fn defined(&self, sample: &[u8]) -> anyhow::Result<Vec<String>> {
+        let mut cutter = Cutter::new(sample, 0, 1);
+        let mut export = Export::new(self.database);
+        let mut defined = Vec::new();
+        while let Some(piece) = cutter.next()? {
+            for part in export.take(piece)? {
+                if let Part::Define(definition) = part {
+                    defined.push(definition.statement.to_string());
+                }
+            }
+        }
+        Ok(defined)
+    }
+
     fn planned(
         &mut self,
         table: String,
@@ -148,7 +195,20 @@ impl InputReading<'_> {
     pub(super) fn describe(&self, input: &Input, look: &Look) -> String {
         let name = input.name();
         match look {
-            Look::Lines(points) => format!("{name}: line protocol\n{points}"),
+            Look::Lines {
+                points,
+                defines: None,
+            } => format!("{name}: line protocol\n{points}"),
+            Look::Lines {
+                points,
+                defines: Some(defines),
+            } => {
+                let lines: Vec<String> = defines.iter().map(|it| format!("    {it}\n")).collect();
+                format!(
+                    "{name}: export of InfluxDB 1 -> the databases and retention policies that it names\n{}{points}",
+                    lines.concat()
+                )
+            }
             Look::Unknown { table } => format!("{name}: CSV -> table {table}\n"),
             Look::Columns {
                 table,

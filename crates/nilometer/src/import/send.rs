@@ -11,12 +11,16 @@ use anyhow::{Context, anyhow};
 use arrow::array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use nilometer::{Database, Missing, OnConflict, Precision, Target, WriteReport};
+use nilometer_influxql_syntax::ast::{CreateRetentionPolicy, Statement};
+use nilometer_service::define::schema_of_policy;
 use serde_json::Value;
 
 use super::batch::{Batch, Content, Reject};
 use super::duplicates::{Tables, name};
+use super::exported::{Definition, LinePlace};
 use crate::client::{Refused, Server};
 use crate::lines::{unit_line, unit_name};
+use crate::print;
 use crate::source::Source;
 
 /// First pause before a batch is sent again; the next are twice as long each.
@@ -34,6 +38,7 @@ const BUSY_MAX: u32 = 200;
 #[derive(Debug, Clone)]
 pub(super) struct Sink {
     source: Source,
+    /// Empty = the one that lines say themselves.
     database: String,
     /// Names this import: keys of batches begin with it.
     import: u128,
@@ -46,6 +51,27 @@ pub(super) struct Written {
     pub(super) rows: u64,
     pub(super) rejected: Vec<Reject>,
     pub(super) rejected_total: u64,
+}
+
+/// What `InfluxDB` says where a policy of the same name is another one, or a database has another one.
+const POLICY_EXISTS: &str = "retention policy already exists";
+const POLICY_CONFLICTS: &str = "retention policy conflicts with an existing policy";
+
+/// The policy that a `CREATE DATABASE` names, as a statement of its own.
+fn policy_of(statement: &Statement) -> Option<Statement> {
+    let Statement::CreateDatabase(create) = statement else {
+        return None;
+    };
+    Some(Statement::CreateRetentionPolicy(CreateRetentionPolicy {
+        name: create.policy.clone()?,
+        database: create.name.clone(),
+        duration: create.duration.unwrap_or(0),
+        replication: create.replication.unwrap_or(1),
+        shard_duration: create.shard_duration,
+        future_limit: create.future_limit.unwrap_or(0),
+        past_limit: create.past_limit.unwrap_or(0),
+        default: false,
+    }))
 }
 
 enum Failure {
@@ -107,6 +133,48 @@ impl Sink {
         }
     }
 
+    /// Runs a definition of an export. What is there already stays as it is, and that is said.
+    pub(super) fn define(&self, definition: &Definition) -> anyhow::Result<()> {
+        let Definition { line, statement } = definition;
+        let is_there = |said: &str| said == POLICY_EXISTS || said == POLICY_CONFLICTS;
+        let mut refused = self.influxql(&statement.to_string())?;
+        let conflicts = refused.as_deref() == Some(POLICY_CONFLICTS);
+        if let (true, Some(policy)) = (conflicts, policy_of(statement)) {
+            // Until 1.8, an export names each retention policy of a database in a CREATE DATABASE of its own, and the second
+            // one of them is refused.
+            refused = self.influxql(&policy.to_string())?;
+        }
+        match refused {
+            None => Ok(()),
+            Some(said) if is_there(&said) => {
+                print::note(format!(
+                    "line {line}: {statement}: {said}; what is there stays as it is\n"
+                ));
+                Ok(())
+            }
+            Some(said) => Err(anyhow!("line {line}: {statement}: {said}")),
+        }
+    }
+
+    /// Runs a statement of `InfluxQL`; why it was refused, if it was.
+    fn influxql(&self, statement: &str) -> anyhow::Result<Option<String>> {
+        match &self.source {
+            Source::Server(server) => {
+                let mut response = server.post("/query", &[("q", statement)], &[], &[])?;
+                if response.status() != 200 {
+                    return Ok(Some(Refused::of(response).sentence(server)));
+                }
+                let answer: Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
+                let said = answer.pointer("/results/0/error").and_then(Value::as_str);
+                Ok(said.map(str::to_owned))
+            }
+            Source::Store(store) => {
+                let refused = store.influxql(statement).err();
+                Ok(refused.map(|error| error.to_string()))
+            }
+        }
+    }
+
     /// Different for each batch of each import, the same when it is sent again.
     fn key(&self, batch: &Batch) -> [u8; 16] {
         let place = u128::from(batch.begin) | (batch.input as u128) << 64;
@@ -130,9 +198,18 @@ impl Sink {
         let database = ("db", self.database.as_str());
         let answered = match &batch.content {
             Content::Lines {
-                text, precision, ..
+                text,
+                precision,
+                place,
+                ..
             } => {
-                let parameters = [database, ("precision", unit_name(*precision))];
+                let place = place.as_deref();
+                let named = place.map(|place| ("db", place.database.as_str()));
+                let policy = place.map(|place| ("schema", place.policy.as_str()));
+                let policy = policy.filter(|(_, name)| !name.is_empty());
+                let unit = ("precision", unit_name(*precision));
+                let mut parameters = vec![named.unwrap_or(database), unit];
+                parameters.extend(policy);
                 server.post("/api/v3/write_lp", &parameters, &[key], text)
             }
             Content::Rows { table, .. } => {
@@ -183,10 +260,19 @@ impl Sink {
     ) -> Result<Written, Failure> {
         let written = match &batch.content {
             Content::Lines {
-                text, precision, ..
-            } => store
-                .write_line_protocol_once(key, &self.database, text, *precision)
-                .map(|report| reported(report, batch)),
+                text,
+                precision,
+                place,
+                ..
+            } => {
+                let (database, schema) = match place {
+                    Some(place) => (&place.database, schema_of(store, place)?),
+                    None => (&self.database, None),
+                };
+                store
+                    .write_line_protocol_to(key, (database, schema.as_deref()), text, *precision)
+                    .map(|report| reported(report, batch))
+            }
             Content::Rows { table, rows } => {
                 let missing = Missing {
                     tags: None,
@@ -215,6 +301,20 @@ impl Sink {
     }
 }
 
+/// The schema that a retention policy stands for; `None` = the default one.
+fn schema_of(store: &Database, place: &LinePlace) -> Result<Option<String>, Failure> {
+    if place.policy.is_empty() {
+        return Ok(None);
+    }
+    let snapshot = store.engine().snapshot();
+    let schema = schema_of_policy(&snapshot, &place.database, &place.policy);
+    let schema = schema.with_context(|| {
+        let LinePlace { database, policy } = place;
+        format!("there is no retention policy {policy} in database {database}; make it first")
+    });
+    schema.map(Some).map_err(Failure::Never)
+}
+
 /// Rows as an Arrow stream of one batch.
 fn stream_of(rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
     let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref())?;
@@ -237,16 +337,24 @@ fn reported(report: WriteReport, batch: &Batch) -> Written {
 /// A refused line, whole as it stands in the file: an answer has only the beginning of a long one.
 fn rejected_line(batch: &Batch, nth: u64, shown: String, reason: String) -> Reject {
     let whole = batch.text_of_line(nth).map(<[u8]>::to_vec);
-    let unit = match &batch.content {
-        Content::Lines { precision, .. } => Some(*precision),
-        Content::Rows { .. } => None,
+    let (unit, place) = match &batch.content {
+        Content::Lines {
+            precision, place, ..
+        } => (Some(*precision), place.as_deref()),
+        Content::Rows { .. } => (None, None),
     };
-    // The line means the same only with the unit that it was read with.
+    // The line means the same only with the unit that it was read with, and goes to the same place only with its context.
     let unit = unit.filter(|unit| *unit != Precision::Auto);
+    let unit = unit.map(|unit| unit_line(unit_name(unit)));
+    let heading: Vec<String> = unit
+        .into_iter()
+        .chain(place.map(LinePlace::heading))
+        .collect();
+    let heading = (!heading.is_empty()).then(|| heading.join("\n").into_bytes().into());
     Reject {
         line: batch.line(nth),
         text: whole.unwrap_or_else(|| shown.into_bytes()),
-        heading: unit.map(|unit| unit_line(unit_name(unit)).into_bytes().into()),
+        heading,
         reason,
     }
 }

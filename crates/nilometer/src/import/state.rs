@@ -28,6 +28,7 @@ pub(super) struct State {
     version: u32,
     /// 32 hexadecimal digits.
     import: String,
+    /// Empty = those that the files name.
     database: String,
     target: String,
     pub(super) rows: u64,
@@ -101,10 +102,10 @@ impl State {
         }
         if (&state.database, &state.target) != (&fresh.database, &fresh.target) {
             bail!(
-                "the import that broke off went to database {} at {}, this one goes to {} at {}; {}",
-                state.database,
+                "the import that broke off went to {} at {}, this one goes to {} at {}; {}",
+                state.goes_to(),
                 state.target,
-                fresh.database,
+                fresh.goes_to(),
                 fresh.target,
                 again()
             );
@@ -121,6 +122,13 @@ impl State {
             );
         }
         Ok(Some(state))
+    }
+
+    fn goes_to(&self) -> String {
+        match self.database.as_str() {
+            "" => "the databases that its files name".to_owned(),
+            name => format!("database {name}"),
+        }
     }
 
     pub(super) fn import(&self) -> u128 {
@@ -218,6 +226,7 @@ mod tests {
                 text: b"m v=1\n".to_vec(),
                 first: line,
                 precision: nilometer_lineproto::Precision::Auto,
+                place: None,
             },
             rows: 1,
             rejected: Vec::new(),

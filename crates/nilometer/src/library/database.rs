@@ -12,9 +12,10 @@ use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteRe
 use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
 use nilometer_service::{
-    Principal, QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, Threads,
-    WhenMissing, define, open_store,
+    Params, Principal, QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession,
+    Threads, WhenMissing, define, open_store,
 };
+use tokio::sync::oneshot;
 
 use crate::library::error::Error;
 use crate::library::languages::languages;
@@ -153,6 +154,58 @@ impl Database {
         self.with_session(database, |session| {
             session.write_lines_once(key, lines, precision)
         })
+    }
+
+    /// As [`Database::write_line_protocol_once`], to a schema of the database; `None` is the default one. A schema that is
+    /// named is not made, and neither is its database.
+    ///
+    /// ```
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let database = nilometer::open(scratch.path().join("data"))?;
+    /// use nilometer::Precision;
+    ///
+    /// database.influxql("CREATE DATABASE d WITH NAME a_year")?;
+    /// let (key, place) = (*b"sixteen bytes...", ("d", Some("a_year")));
+    /// let report = database.write_line_protocol_to(key, place, b"m v=1.5 1", Precision::Second)?;
+    /// assert_eq!(report.rows, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_line_protocol_to(
+        &self,
+        key: [u8; 16],
+        (database, schema): (&str, Option<&str>),
+        lines: &[u8],
+        precision: Precision,
+    ) -> Result<WriteReport, Error> {
+        let scope = Scope {
+            database: database.to_owned(),
+            schema: schema.map(str::to_owned),
+        };
+        let when_missing = match schema {
+            None => WhenMissing::Create(&|| Ok(())),
+            Some(_) => WhenMissing::Refuse,
+        };
+        let sessions = self.service.sessions();
+        let write = |session: &mut ingest::Session| session.write_lines_once(key, lines, precision);
+        Ok(sessions.write(&scope, when_missing, write)?)
+    }
+
+    /// Runs one statement of `InfluxQL` that answers no rows, such as `CREATE DATABASE d WITH DURATION 30d`. Not to be
+    /// called from a runtime's thread.
+    pub fn influxql(&self, statement: &str) -> Result<(), Error> {
+        let (tell, told) = oneshot::channel();
+        let language = self.service.language("influxql").map(Arc::clone);
+        let statement = statement.to_owned();
+        self.service.spawn(async move {
+            let session = ServiceSession::new("", Principal::anyone());
+            let done = match language {
+                Ok(language) => session.run(&*language, &statement, &Params::new()).await,
+                Err(error) => Err(error),
+            };
+            // Whoever does not listen any more does not need it.
+            let _ = tell.send(done.map(drop).map_err(Error::of_query));
+        });
+        told.blocking_recv().map_err(|_| Error::Stopped)?
     }
 
     /// Writes the rows of a record batch to a table, which must be there with all columns that are written: all rows, but

@@ -356,6 +356,14 @@ async fn a_long_answer_leaves_in_pieces_and_is_whole() {
             whole.len() > 600_000 && packed.body.len() < whole.len() / 4,
             "{accept}"
         );
+        let headers = [("accept", accept), ("accept-encoding", "zstd")];
+        let packed = server.send("GET", &path, &headers, "").await;
+        assert_eq!(packed.header("content-encoding"), "zstd", "{accept}");
+        assert!(packed.body.len() < whole.len() / 4, "{accept}");
+        assert!(
+            zstd::decode_all(packed.body.as_slice()).unwrap() == whole,
+            "{accept}"
+        );
     }
 }
 

@@ -254,3 +254,201 @@ async fn fields_and_counts_are_of_one_policy() {
         assert_eq!(server.result(statement).await, expected, "{statement}");
     }
 }
+
+/// Expected are the answers of `InfluxDB` 1.6.7 to the same rows and statements. A value that two tags have was counted twice, a
+/// condition did not choose the measurements whose fields are counted, and `OFFSET` left what it should not.
+#[tokio::test]
+async fn cardinalities_by_tags_are_those_of_influxdb() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "cpu,host=a,region=eu u=1,n=1i 1\n\
+        cpu,host=a,region=us u=1,n=1i 1\n\
+        cpu,host=b,region=eu u=1 1\n\
+        cpu,host=c u=1 1\n\
+        cpu,region=a u=1 1\n\
+        mem,host=a f=1,g=2,h=\"x\" 1\n\
+        mem,host=b f=1 1\n\
+        disk u=2 1\n\
+        log,app=web,host=eu t=\"x\" 1\n";
+    let written = server.send("POST", "/write?db=d", &[], lines).await;
+    assert_eq!(written.status, 204, "{}", written.text());
+    let of = |name: &str, tags: &str, count: u32| {
+        let name = match name {
+            "" => String::new(),
+            name => format!(r#""name":"{name}","#),
+        };
+        format!(r#"{{{name}"tags":{{{tags}}},"columns":["count"],"values":[[{count}]]}}"#)
+    };
+    let host =
+        |name: &str, value: &str, count: u32| of(name, &format!(r#""host":"{value}""#), count);
+    let region =
+        |name: &str, value: &str, count: u32| of(name, &format!(r#""region":"{value}""#), count);
+    let plain = |name: &str, count: u32| {
+        format!(r#"{{"name":"{name}","columns":["count"],"values":[[{count}]]}}"#)
+    };
+    for (statement, expected) in [
+        (
+            "series cardinality group by host",
+            vec![
+                host("cpu", "", 1),
+                host("cpu", "a", 2),
+                host("cpu", "b", 1),
+                host("cpu", "c", 1),
+                host("disk", "", 1),
+                host("log", "eu", 1),
+                host("mem", "a", 1),
+                host("mem", "b", 1),
+            ],
+        ),
+        (
+            "series exact cardinality from cpu, mem where region = 'eu' group by host",
+            vec![host("cpu", "a", 1), host("cpu", "b", 1)],
+        ),
+        (
+            "series exact cardinality from cpu where host = 'a' group by *",
+            vec![
+                of("cpu", r#""host":"a","region":"eu""#, 1),
+                of("cpu", r#""host":"a","region":"us""#, 1),
+            ],
+        ),
+        (
+            "series cardinality from log group by region, /^a/",
+            vec![of("log", r#""app":"web","region":"""#, 1)],
+        ),
+        (
+            "measurement cardinality group by host",
+            vec![
+                host("", "", 2),
+                host("", "a", 2),
+                host("", "b", 2),
+                host("", "c", 1),
+                host("", "eu", 1),
+            ],
+        ),
+        (
+            "tag key cardinality group by host",
+            vec![
+                host("cpu", "", 1),
+                host("cpu", "a", 2),
+                host("cpu", "b", 2),
+                host("cpu", "c", 1),
+                host("log", "eu", 2),
+                host("mem", "a", 1),
+                host("mem", "b", 1),
+            ],
+        ),
+        (
+            "tag values cardinality with key = host group by region",
+            vec![
+                region("cpu", "", 1),
+                region("cpu", "eu", 2),
+                region("cpu", "us", 1),
+                region("log", "", 1),
+                region("mem", "", 2),
+            ],
+        ),
+        (
+            "tag values exact cardinality with key in (host, region)",
+            vec![plain("cpu", 5), plain("log", 1), plain("mem", 2)],
+        ),
+        (
+            "field key cardinality where host = 'a' group by region",
+            vec![
+                region("cpu", "eu", 2),
+                region("cpu", "us", 2),
+                region("mem", "", 3),
+            ],
+        ),
+        (
+            "field key exact cardinality where region = 'eu'",
+            vec![plain("cpu", 2)],
+        ),
+        (
+            "series cardinality from log group by nope limit 1",
+            vec![of("log", r#""nope":"""#, 1)],
+        ),
+    ] {
+        let expected = format!("\"series\":[{}]", expected.join(","));
+        let statement = format!("show {statement}");
+        assert_eq!(server.result(&statement).await, expected, "{statement}");
+    }
+    for statement in [
+        "series cardinality group by host offset 1",
+        "series cardinality offset 1",
+        "measurement exact cardinality limit 1 offset 1",
+        "field key cardinality offset 1",
+        "tag values cardinality with key = host offset 1",
+    ] {
+        let statement = format!("show {statement}");
+        assert_eq!(server.result(&statement).await, "", "{statement}");
+    }
+    for (dimension, why) in [
+        ("5", "only time and tag dimensions allowed"),
+        (
+            "time(1m)",
+            "not supported: GROUP BY time() in a cardinality",
+        ),
+    ] {
+        let statement = format!("show series cardinality group by {dimension}");
+        let expected = format!("\"error\":\"{why}\"");
+        assert_eq!(server.result(&statement).await, expected);
+    }
+}
+
+/// Shapes and texts are those of the statement executor of `InfluxDB` 1.12 (`coordinator/statement_executor.go`).
+#[tokio::test]
+async fn measurements_are_listed_by_database_and_policy() {
+    let server = Server::filled().await;
+    for statement in [
+        "create database a",
+        "create retention policy p on d duration inf replication 1",
+    ] {
+        assert_eq!(server.result(statement).await, "");
+    }
+    for (place, lines) in [("a", "x v=1 1"), ("d&rp=p", "cpu,host=a v=1 1\nnew v=1 1")] {
+        let path = format!("/write?db={place}");
+        let written = server.send("POST", &path, &[], lines).await;
+        assert_eq!(written.status, 204, "{}", written.text());
+    }
+    let table = |rows: &[(&str, &str, &str)]| {
+        let row = |(name, database, policy): &(&str, &str, &str)| {
+            format!("[\"{name}\",\"{database}\",\"{policy}\"]")
+        };
+        let rows: Vec<String> = rows.iter().map(row).collect();
+        format!(
+            r#""series":[{{"name":"measurements","columns":["name","database","retention policy"],"values":[{}]}}]"#,
+            rows.join(",")
+        )
+    };
+    let first = [
+        ("cpu", "d", "autogen"),
+        ("disk", "d", "autogen"),
+        ("mem", "d", "autogen"),
+        ("odd name", "d", "autogen"),
+    ];
+    let second = [("cpu", "d", "p"), ("new", "d", "p")];
+    let other = [("x", "a", "autogen")];
+    for (rest, expected) in [
+        ("*.*", table(&[&first[..], &second, &other].concat())),
+        ("d.*", table(&[&first[..], &second].concat())),
+        ("d.p", table(&second)),
+        ("d.autogen", table(&first)),
+        ("*.* limit 2 offset 3", table(&[first[3], second[0]])),
+        ("*.* where host = 'a'", table(&[first[0], first[2], second[0]])),
+        ("*.* with measurement =~ /^[nx]/", table(&[second[1], other[0]])),
+        ("d.nope", String::new()),
+        ("nope.p", String::new()),
+        ("nope.*", r#""error":"unknown database nope""#.to_owned()),
+        (
+            "*",
+            r#""error":"query 'SHOW MEASUREMENTS ON *' not supported. use 'ON *.*' or specify a database""#.to_owned(),
+        ),
+        (
+            "*.p",
+            r#""error":"query 'SHOW MEASUREMENTS ON *.rp' not supported. use 'ON *.*' or specify a database""#.to_owned(),
+        ),
+    ] {
+        let statement = format!("show measurements on {rest}");
+        assert_eq!(server.result(&statement).await, expected, "{statement}");
+    }
+}

@@ -13,6 +13,8 @@ mod grafana;
 mod into;
 mod lists;
 mod policies;
+mod refused;
+mod shards;
 mod status;
 mod support;
 mod users;

@@ -44,3 +44,41 @@ async fn variables_have_one_object_for_each_statistic() {
     assert_eq!(database["values"]["numSeries"], 5);
     assert_eq!(vars["write"]["values"]["pointReq"], 5);
 }
+
+/// `system` and `httpd` were missing, which collectors and dashboards look at first.
+#[tokio::test]
+async fn variables_tell_the_time_and_count_requests() {
+    let server = Server::filled().await;
+    let vars = async || -> Value {
+        let answer = server.send("GET", "/debug/vars", &[], "").await;
+        serde_json::from_slice(&answer.body).unwrap()
+    };
+    let before = vars().await;
+    server.send("GET", "/ping", &[], "").await;
+    server.ask("show databases").await;
+    server.send("POST", "/write?db=d", &[], "m v=1").await;
+    server.send("POST", "/write?db=nope", &[], "m v=1").await;
+    let after = vars().await;
+    assert_eq!(after["httpd"]["name"], "httpd");
+    let values = |vars: &Value, name: &str| vars["httpd"]["values"][name].as_u64().unwrap();
+    for (name, more) in [
+        ("pingReq", 1),
+        ("queryReq", 1),
+        ("writeReq", 2),
+        ("statusReq", 0),
+        ("clientError", 1),
+        ("serverError", 0),
+        // With the question before.
+        ("req", 5),
+    ] {
+        assert_eq!(values(&after, name), values(&before, name) + more, "{name}");
+    }
+    assert_eq!(values(&after, "reqActive"), 1, "the question itself");
+    let system = &after["system"];
+    let time = |name: &str| {
+        let text = system[name].as_str().unwrap();
+        chrono::DateTime::parse_from_rfc3339(text).unwrap()
+    };
+    let uptime = (time("currentTime") - time("started")).num_seconds();
+    assert_eq!(system["uptime"].as_i64(), Some(uptime));
+}

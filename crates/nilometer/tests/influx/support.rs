@@ -75,8 +75,18 @@ impl Server {
 
     /// Over what is on a disk, at the time that a clock says.
     pub(crate) fn at(disk: MemoryDisk, clock: Arc<dyn Clock>, options: ServiceOptions) -> Self {
+        Self::over(disk, clock, Options::default(), options)
+    }
+
+    /// The same with settings of the store.
+    pub(crate) fn over(
+        disk: MemoryDisk,
+        clock: Arc<dyn Clock>,
+        store: Options,
+        options: ServiceOptions,
+    ) -> Self {
         let disk = Arc::new(disk);
-        let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
+        let engine = Engine::open(disk, clock, Path::new("/data"), store).unwrap();
         let engine = Arc::new(engine);
         let executor = Threads::start(options.query.threads).unwrap();
         let service = Service::new(Arc::clone(&engine), executor, options, nilometer::languages);

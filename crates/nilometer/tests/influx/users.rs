@@ -348,3 +348,22 @@ async fn statistics_name_the_databases_that_the_asker_sees() {
         assert_eq!(answer.text().contains("\"database:d\""), sees, "{user}");
     }
 }
+
+#[tokio::test]
+async fn of_all_databases_the_measurements_are_shown_that_the_asker_may_read() {
+    let server = peopled().await;
+    let path = "/write?db=e&u=root&p=it%27s+secret";
+    let written = server.send("POST", path, &[], "disk v=1 1").await;
+    assert_eq!(written.status, 204, "{}", written.text());
+    let every = "show measurements on *.*";
+    let shown = ask(&server, ANNA, every).await;
+    assert_eq!(
+        shown.text().trim_end(),
+        "{\"results\":[{\"statement_id\":0}]}"
+    );
+    done(&server, ROOT, "grant read on e to anna").await;
+    let shown = ask(&server, ANNA, every).await;
+    assert!(shown.text().contains("disk"), "{}", shown.text());
+    assert!(!shown.text().contains("cpu"), "{}", shown.text());
+    refused(&server, ANNA, "show measurements on d.*", "not authorized").await;
+}

@@ -1,4 +1,4 @@
-//! Answers packed with gzip, for clients that ask for it.
+//! Answers packed with gzip and zstd, for clients that ask for it.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ async fn get(server: &Server, path: &str, encodings: &str) -> Answer {
 
 /// An answer of many megabytes of JSON travelled as it was, whatever the client could take.
 #[tokio::test]
-async fn who_takes_gzip_gets_the_same_answer_smaller() {
+async fn who_takes_gzip_or_zstd_gets_the_same_answer_smaller() {
     let server = Server::new();
     let lines: Vec<String> = (0..5000)
         .map(|n| format!("m,host=h{} v={n}i {}\n", n % 7, n + 1))
@@ -43,6 +43,13 @@ async fn who_takes_gzip_gets_the_same_answer_smaller() {
             packed.body.len(),
             text.len()
         );
+        let small = get(&server, &path, "gzip, zstd;q=1.0").await;
+        assert_eq!(small.header("content-encoding"), "zstd", "{format}");
+        assert_eq!(small.header("vary"), "accept-encoding", "{format}");
+        assert_eq!(small.header("content-length"), "", "{format}");
+        let whole = zstd::decode_all(small.body.as_slice()).unwrap();
+        assert!(whole == plain.body, "{format}");
+        assert!(small.body.len() * 3 < whole.len(), "{format}");
     }
     // Small answers, refusals and streams that pack themselves stay as they are.
     for path in [
@@ -50,7 +57,7 @@ async fn who_takes_gzip_gets_the_same_answer_smaller() {
         "/api/v3/query_sql?db=d&q=SELECT%20nothing",
         "/api/v3/query_sql?db=d&format=arrow&q=SELECT%20*%20FROM%20m",
     ] {
-        let answer = get(&server, path, "gzip").await;
+        let answer = get(&server, path, "gzip, zstd").await;
         assert_eq!(answer.header("content-encoding"), "", "{path}");
     }
     let refused = get(

@@ -122,6 +122,8 @@ fn prepare(dir: &Path, server: &Server) {
     file("nilometer.toml", b"data = \"./data\"\n");
     let points = b"m,host=a v=1.5 1700000000\nm,host=b v=2.5 1700000000\n";
     file("points.lp.gz", &gzip(points));
+    let export = b"# INFLUXDB EXPORT: a - b\n# DDL\nCREATE DATABASE moved WITH NAME autogen\n# DML\n# CONTEXT-DATABASE:moved\n# CONTEXT-RETENTION-POLICY:autogen\n# writing tsm data\nm,host=a v=1.5 1700000000000000000\n";
+    file("influx_inspect-export.gz", &gzip(export));
     file("edge.secret", b"0123456789abcdef0123456789abcdef\n");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/device-1");
     let image = std::fs::read(golden.join("image_unit_1.img"));

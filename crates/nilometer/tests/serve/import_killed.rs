@@ -54,8 +54,21 @@ impl Between {
         }
     }
 
-    fn wait_at(&self, moment: Moment) {
+    /// Runs a command, and kills it at a moment.
+    fn kill_at(&self, moment: Moment, scratch: &Scratch, command: &[&str]) {
         *self.moment.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nilometer"))
+            .args(command)
+            .current_dir(scratch.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let reached = self.reached.recv_timeout(Duration::from_mins(2));
+        reached.unwrap_or_else(|_| panic!("{moment:?} did not come"));
+        child.kill().expect("a signal");
+        child.wait().expect("the program ends");
     }
 }
 
@@ -167,19 +180,7 @@ fn kill_and_go_on(
         let mut command = vec!["import", "--url", &between.url, "-d", &database];
         command.extend(["--senders", senders]);
         command.extend(arguments);
-        between.wait_at(moment);
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nilometer"))
-            .args(&command)
-            .current_dir(scratch.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
-        let reached = between.reached.recv_timeout(Duration::from_mins(2));
-        reached.unwrap_or_else(|_| panic!("{moment:?} did not come"));
-        child.kill().expect("a signal");
-        child.wait().expect("the program ends");
+        between.kill_at(moment, scratch, &command);
         command.push("--resume");
         let run = nilometer(scratch.path(), &command);
         let goes_on = run.stderr.contains("going on after");
@@ -235,6 +236,43 @@ fn an_import_of_lines_that_is_killed_anywhere_goes_on_and_no_row_is_there_twice(
     let lines: Vec<String> = (0..20_050).map(|n| format!("t v={n}i 1\n")).collect();
     scratch.file("t.lp", lines.concat().as_bytes());
     kill_and_go_on(&scratch, "lines", &["t.lp"], &all_of(3), 20_050);
+}
+
+/// Where the rows in the middle of an export belong is said far before them.
+#[test]
+fn an_import_of_an_export_that_is_killed_goes_on_in_the_right_retention_policy() {
+    let scratch = Scratch::with("m v=1 1");
+    let between = Between::start(scratch.server.url());
+    let rows = |count: u32| -> String { (0..count).map(|n| format!("m v={n}i {n}\n")).collect() };
+    // Four batches: the first policy, and the second until the 10,000th line, the 20,000th, and the end.
+    for (nth, moment) in all_of(4).into_iter().enumerate() {
+        let context = |policy: &str| {
+            format!("# CONTEXT-DATABASE:d{nth}\n# CONTEXT-RETENTION-POLICY:{policy}\n")
+        };
+        let (first, second) = (context("first"), context("second"));
+        let define = format!(
+            "CREATE DATABASE d{nth} WITH NAME first\nCREATE RETENTION POLICY second ON d{nth} DURATION 0s REPLICATION 1\n"
+        );
+        let text = format!(
+            "# INFLUXDB EXPORT: a - b\n# DDL\n{define}# DML\n{first}{}{second}{}",
+            rows(5_000),
+            rows(20_000)
+        );
+        scratch.file("out.lp", text.as_bytes());
+        let command = ["import", "--url", &between.url, "--senders", "1", "out.lp"];
+        between.kill_at(moment, &scratch, &command);
+        nilometer(scratch.path(), &[&command[..], &["--resume"]].concat()).succeeded();
+        let count = |schema: &str| {
+            let sql = format!("SELECT count(*) AS n FROM {schema}.m");
+            json!(scratch.server.query(&format!("d{nth}"), &sql))
+        };
+        let counts = (count("first"), count("second"));
+        assert_eq!(
+            counts,
+            (json!([{"n": 5_000}]), json!([{"n": 20_000}])),
+            "{moment:?}"
+        );
+    }
 }
 
 #[test]

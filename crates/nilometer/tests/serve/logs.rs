@@ -79,3 +79,36 @@ fn without_a_wish_only_requests_that_went_wrong_are_lines() {
     assert!(!log.contains("write_lp"), "{log}");
     server.stop();
 }
+
+#[test]
+fn a_wrong_password_and_an_unknown_user_are_logged_with_the_name_and_without_the_password() {
+    let data = TempDir::new().expect("a directory for the data");
+    let flags = ["--auth", "--log-format", "json"];
+    let server = Server::launch(serve(data.path(), &flags));
+    let query = |user: &str, password: &str, statement: &str| {
+        let mut parameters = vec![("q", statement)];
+        if !user.is_empty() {
+            parameters.extend([("u", user), ("p", password)]);
+        }
+        let response = server.post("/query", &parameters, None, &[]);
+        response.expect("an answer").status
+    };
+    let create = "CREATE USER root WITH PASSWORD 'right one' WITH ALL PRIVILEGES";
+    assert_eq!(query("", "", create), 200);
+    assert_eq!(query("root", "right one", "SHOW DATABASES"), 200);
+    for user in ["root", "nobody"] {
+        assert_eq!(query(user, "wrong-one", "SHOW DATABASES"), 401);
+        let line = wait_for("a line of the log", || {
+            let mut all = lines(&server).into_iter();
+            all.find(|line| line["user"] == user)
+        });
+        let message = line["message"].as_str().unwrap_or_default();
+        assert_eq!(line["level"], "WARN", "{line}");
+        assert!(message.contains("login failed"), "{line}");
+    }
+    let log = server.stderr();
+    for password in ["right one", "right%20one", "right+one", "wrong-one"] {
+        assert!(!log.contains(password), "{password} is in the log");
+    }
+    server.stop();
+}

@@ -22,6 +22,7 @@ mod hostile;
 mod import;
 mod import_damaged;
 mod import_duplicates;
+mod import_exported;
 mod import_killed;
 mod import_rejects;
 mod import_text;

@@ -8,18 +8,19 @@ use axum::response::{IntoResponse, Response};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
 use serde_json::{Map, Value, json};
 
+use crate::encode::rfc3339;
 use crate::udp::{DATAGRAM_LINES_LOST, DATAGRAMS};
-use crate::words::WORDS;
+use crate::words::{INFLUXDB_VERSION, WORDS};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version");
 
-/// As `InfluxDB` 1 has it: nothing, or with `verbose` the version.
+/// As `InfluxDB` 1 has it: nothing, or with `verbose` the version, the one that the header says too.
 pub(crate) async fn ping(RawQuery(query): RawQuery) -> Response {
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     let mut response = match parameters.get("verbose") {
         None | Some("" | "0" | "false") => StatusCode::NO_CONTENT.into_response(),
-        Some(_) => json_response(&json!({ "version": VERSION })),
+        Some(_) => json_response(&json!({ "version": INFLUXDB_VERSION })),
     };
     let version = HeaderValue::from_static(VERSION);
     response.headers_mut().insert(VERSION_HEADER, version);
@@ -51,6 +52,27 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
         json!({ "Branch": "", "BuildTime": "", "Commit": "", "Version": VERSION }),
     );
     insert("cmdline".to_owned(), json!(["nilometer"]));
+    let (now_ns, started_ns) = (service.wall_ns(), http.started_ns());
+    insert(
+        "system".to_owned(),
+        json!({
+            "currentTime": rfc3339(now_ns),
+            "started": rfc3339(started_ns),
+            "uptime": now_ns.saturating_sub(started_ns).max(0) / SECOND_NS,
+        }),
+    );
+    let address = http.address().map(|address| address.to_string());
+    insert(
+        match &address {
+            Some(address) => format!("httpd:{address}"),
+            None => "httpd".to_owned(),
+        },
+        statistic(
+            "httpd",
+            address.map_or_else(|| json!({}), |address| json!({ "bind": address })),
+            requests(&http),
+        ),
+    );
     insert(
         "queryExecutor".to_owned(),
         statistic(
@@ -124,6 +146,40 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
         );
     }
     json_response(&Value::Object(vars))
+}
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The requests that have an answer, as `InfluxDB` counts them; this one has none yet.
+fn requests(http: &Http) -> Value {
+    let by = http.metrics().by_request();
+    let count = |is_meant: &dyn Fn(&str, u16) -> bool| {
+        let all = by.requests.iter();
+        let meant = all.filter(|((route, status), _)| is_meant(route, *status));
+        meant.map(|(_, count)| count).sum::<u64>()
+    };
+    let of = |routes: &[&str]| count(&|route, _| routes.contains(&route));
+    let spent_ns = |routes: &[&str]| {
+        let all = by.latencies.iter();
+        let meant = all.filter(|(route, _)| routes.is_empty() || routes.contains(&route.as_str()));
+        let us = meant.map(|(_, latency)| latency.sum_us);
+        us.fold(0, u64::saturating_add).saturating_mul(1000)
+    };
+    let writes = ["/write", "/api/v2/write"];
+    json!({
+        "req": count(&|_, _| true),
+        "reqActive": http.metrics().running.get(),
+        "reqDurationNs": spent_ns(&[]),
+        "queryReq": of(&["/query"]),
+        "queryReqDurationNs": spent_ns(&["/query"]),
+        "writeReq": of(&writes),
+        "writeReqDurationNs": spent_ns(&writes),
+        "pingReq": of(&["/ping"]),
+        "statusReq": of(&["/status"]),
+        "authFail": count(&|_, status| status == 401),
+        "clientError": count(&|_, status| (400..500).contains(&status)),
+        "serverError": count(&|_, status| status >= 500),
+    })
 }
 
 pub(crate) fn json_response(value: &Value) -> Response {

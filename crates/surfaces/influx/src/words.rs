@@ -4,9 +4,11 @@ use axum::http::StatusCode;
 use nilometer_http::Words;
 
 /// Clients look for a version that they know: the one whose surface this is.
+pub(crate) const INFLUXDB_VERSION: &str = "1.12.0";
+
 pub(crate) static WORDS: Words = Words {
     headers: &[
-        ("x-influxdb-version", "1.12.0"),
+        ("x-influxdb-version", INFLUXDB_VERSION),
         ("x-influxdb-build", "OSS"),
     ],
     error_header: Some("x-influxdb-error"),

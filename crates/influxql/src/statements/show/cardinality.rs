@@ -1,14 +1,17 @@
-//! Cardinalities of measurements, series, tag keys, tag values and field keys. All counts are exact.
+//! Cardinalities of measurements, series, tag keys, tag values and field keys. All counts are exact. `grouped.rs` has those with
+//! `GROUP BY`.
 
-use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, Listing, ShowMeasurements};
+use std::collections::BTreeSet;
+
+use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, ShowMeasurements};
 use nilometer_service::{Error as ServiceError, Set};
 
+use super::grouped::{Counted, counts};
 use super::lists::{Keys, View, fields, measurements_of, tags};
 use crate::statements::condition::split;
 use crate::statements::context::Context;
-use crate::statements::error::Error;
 use crate::statements::names::{Chosen, database_of};
-use crate::statements::sets::{Table, window};
+use crate::statements::sets::{Table, is_left};
 
 /// Whether `InfluxDB` would estimate the numbers of series that are asked for.
 fn is_estimated_by_measurement(clauses: &Cardinality) -> bool {
@@ -25,11 +28,9 @@ fn is_estimate(clauses: &Cardinality) -> bool {
         && clauses.offset == 0
 }
 
-fn refuse_groups(clauses: &Cardinality) -> Result<(), Error> {
-    if clauses.dimensions.is_empty() {
-        return Ok(());
-    }
-    Err(Error::Unsupported("GROUP BY in a cardinality"))
+/// Whether there are groups, each with a count of its own.
+fn is_grouped(clauses: &Cardinality) -> bool {
+    !clauses.dimensions.is_empty()
 }
 
 fn one(name: &str, column: &str, count: usize) -> Set {
@@ -38,7 +39,9 @@ fn one(name: &str, column: &str, count: usize) -> Set {
 }
 
 pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
-    refuse_groups(clauses)?;
+    if is_grouped(clauses) {
+        return counts(context, clauses, &Counted::Series);
+    }
     let is_estimate = is_estimate(clauses);
     let on = clauses.database.as_deref();
     if is_estimate {
@@ -61,7 +64,7 @@ pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set
         for table in tables {
             count += view.series(table, &split)?.len();
         }
-        if count > 0 {
+        if count > 0 && is_left(clauses.limit, clauses.offset) {
             counts.push((name, count));
         }
     }
@@ -84,18 +87,18 @@ pub(super) fn measurements(
     context: &Context,
     clauses: &Cardinality,
 ) -> Result<Vec<Set>, ServiceError> {
-    refuse_groups(clauses)?;
+    if is_grouped(clauses) {
+        return counts(context, clauses, &Counted::Measurements);
+    }
     let is_estimate = is_estimate(clauses);
     let on = clauses.database.as_deref();
     if is_estimate {
-        let show = ShowMeasurements {
-            listing: Listing {
-                database: clauses.database.clone(),
-                ..Listing::default()
-            },
-            ..ShowMeasurements::default()
-        };
-        let count = measurements_of(context, &show)?.len();
+        let (snapshot, database) = (
+            context.engine.snapshot(),
+            database_of(on, &context.database)?,
+        );
+        let show = ShowMeasurements::default();
+        let count = measurements_of(context, &show, (&snapshot, database, None))?.len();
         return Ok(vec![one("", "cardinality estimation", count)]);
     }
     // By the series that have rows, where SHOW MEASUREMENTS goes by tags and values.
@@ -111,7 +114,8 @@ pub(super) fn measurements(
         count += usize::from(has_series);
     }
     // Nothing is counted as nothing.
-    let counts = (count > 0).then(|| one("", "count", count));
+    let is_shown = count > 0 && is_left(clauses.limit, clauses.offset);
+    let counts = is_shown.then(|| one("", "count", count));
     Ok(counts.into_iter().collect())
 }
 
@@ -119,29 +123,27 @@ pub(super) fn measurements(
 fn of_each(
     context: &Context,
     clauses: &Cardinality,
-    keys: Option<&KeyChoice>,
+    keys: &Keys,
     count: impl Fn(&super::lists::Values) -> usize,
 ) -> Result<Vec<Set>, ServiceError> {
-    refuse_groups(clauses)?;
     let view = View::of_policies(context, clauses.database.as_deref(), &clauses.sources)?;
-    let keys = Keys::of(keys)?;
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
-        let found = count(&tags(&view, tables, &keys, &split, true)?);
-        if found > 0 {
-            sets.extend(
-                window([found], clauses.limit, clauses.offset)
-                    .map(|found| one(name, "count", found)),
-            );
+        let found = count(&tags(&view, tables, keys, &split, true)?);
+        if found > 0 && is_left(clauses.limit, clauses.offset) {
+            sets.push(one(name, "count", found));
         }
     }
     Ok(sets)
 }
 
 pub(super) fn tag_keys(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
-    of_each(context, clauses, None, super::lists::Values::len)
+    if is_grouped(clauses) {
+        return counts(context, clauses, &Counted::TagKeys);
+    }
+    of_each(context, clauses, &Keys::All, super::lists::Values::len)
 }
 
 pub(super) fn tag_values(
@@ -149,8 +151,14 @@ pub(super) fn tag_values(
     keys: &KeyChoice,
     clauses: &Cardinality,
 ) -> Result<Vec<Set>, ServiceError> {
-    of_each(context, clauses, Some(keys), |found| {
-        found.values().map(std::collections::BTreeSet::len).sum()
+    let keys = Keys::of(Some(keys))?;
+    if is_grouped(clauses) {
+        return counts(context, clauses, &Counted::TagValues(&keys));
+    }
+    // What two tags have is one value.
+    of_each(context, clauses, &keys, |found| {
+        let values: BTreeSet<&str> = found.values().flatten().map(String::as_str).collect();
+        values.len()
     })
 }
 
@@ -158,13 +166,21 @@ pub(super) fn field_keys(
     context: &Context,
     clauses: &Cardinality,
 ) -> Result<Vec<Set>, ServiceError> {
-    refuse_groups(clauses)?;
+    if is_grouped(clauses) {
+        return counts(context, clauses, &Counted::FieldKeys);
+    }
     let view = View::of_policies(context, clauses.database.as_deref(), &clauses.sources)?;
+    let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
+        // A condition chooses measurements, by their series.
+        let mut is_chosen = clauses.condition.is_none();
+        for table in tables {
+            is_chosen = is_chosen || !view.series(table, &split)?.is_empty();
+        }
         let count = fields(&view, tables)?.len();
-        if count > 0 {
+        if count > 0 && is_chosen && is_left(clauses.limit, clauses.offset) {
             sets.push(one(name, "count", count));
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn databases(context: &Context) -> Vec<Set> {
 
 /// All databases, the oldest first, without the store's own: that has no statistics, so it is as with InfluxDB's monitor
 /// switched off.
-fn all_databases(snapshot: &Snapshot) -> Vec<String> {
+pub(super) fn all_databases(snapshot: &Snapshot) -> Vec<String> {
     let mut names = snapshot.databases();
     names.retain(|name| name != INTERNAL_DATABASE);
     names.sort_by_key(|name| snapshot.database_id(name));
@@ -28,7 +28,7 @@ fn all_databases(snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// Schemas of a database, the oldest first.
-fn schemas(snapshot: &Snapshot, database: &str) -> Vec<String> {
+pub(super) fn schemas(snapshot: &Snapshot, database: &str) -> Vec<String> {
     let mut names = snapshot.schemas(database).unwrap_or_default();
     names.sort_by_key(|name| snapshot.schema_id(database, name));
     names

@@ -9,10 +9,11 @@ use nilometer_engine::{
 use nilometer_influxql_syntax::ast::{
     Expr, KeyChoice, KeyOperator, Listing, Operator, ShowMeasurements, Source,
 };
-use nilometer_service::define::{policy_settings, schema_of_policy};
-use nilometer_service::{Error as ServiceError, Set};
+use nilometer_service::define::{policy_of_schema, policy_settings, schema_of_policy};
+use nilometer_service::{Error as ServiceError, Place, Privilege, Set};
 use regex::Regex;
 
+use super::catalogue::{all_databases, schemas};
 use super::values;
 use crate::policies::schema_of;
 use crate::statements::condition::{Rest, Split, split};
@@ -117,38 +118,28 @@ impl View {
     }
 }
 
+/// The measurements of a database that have rows, over all its policies or in one schema.
 pub(super) fn measurements_of(
     context: &Context,
     show: &ShowMeasurements,
+    (snapshot, database, schema): (&Snapshot, &str, Option<&str>),
 ) -> Result<Vec<String>, ServiceError> {
-    let snapshot = context.engine.snapshot();
-    let database = database_of(show.listing.database.as_deref(), &context.database)?;
     let chosen = Chosen::of_sources(show.with.as_slice())?;
     let now = context.engine.wall_ns();
     let split = split(show.listing.condition.as_ref(), now)?;
     if split.has_time {
         return Err(Error::TimeNotSupported("SHOW MEASUREMENTS").into());
     }
-    if show.every_database {
-        return Err(Error::Unsupported("SHOW MEASUREMENTS ON every database").into());
-    }
-    let schema = match &show.policy {
-        Some(policy) => match schema_of_policy(&snapshot, database, policy) {
-            Some(schema) => Some(schema),
-            None => return Err(Error::UnknownPolicy(policy.clone()).into()),
-        },
-        None => None,
-    };
-    let all = tables_of(&snapshot, database, schema.as_deref(), &chosen);
+    let all = tables_of(snapshot, database, schema, &chosen);
     let mut names = Vec::new();
     for (name, tables) in all {
         context.gather(0)?;
         let mut has_rows = false;
         for table in &tables {
-            has_rows = has_rows || !live_ever(&snapshot, table)?.is_empty();
+            has_rows = has_rows || !live_ever(snapshot, table)?.is_empty();
         }
         let is_selected = match &split.rest {
-            Some(rest) => has_tags(&snapshot, &tables, rest)?,
+            Some(rest) => has_tags(snapshot, &tables, rest)?,
             None => true,
         };
         if has_rows && is_selected {
@@ -235,14 +226,85 @@ pub(super) fn measurements(
     context: &Context,
     show: &ShowMeasurements,
 ) -> Result<Vec<Set>, ServiceError> {
-    let names = measurements_of(context, show)?;
-    let names: Vec<String> = window(names, show.listing.limit, show.listing.offset).collect();
-    if names.is_empty() {
+    let snapshot = context.engine.snapshot();
+    let (limit, offset) = (show.listing.limit, show.listing.offset);
+    let names_policies = show.every_database || show.every_policy || show.policy.is_some();
+    if !names_policies {
+        let database = database_of(show.listing.database.as_deref(), &context.database)?;
+        let names = measurements_of(context, show, (&snapshot, database, None))?;
+        let names: Vec<String> = window(names, limit, offset).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        return Ok(vec![
+            Table::named("measurements").texts("name", names).set(),
+        ]);
+    }
+    let mut rows = Vec::new();
+    for (database, schema) in places(context, &snapshot, show)? {
+        let names = measurements_of(context, show, (&snapshot, &database, Some(&schema)))?;
+        let policy = policy_of_schema(&snapshot, &database, &schema);
+        for name in names {
+            context
+                .gather(name.len() + database.len() + policy.len() + size_of::<[String; 3]>())?;
+            rows.push([name, database.clone(), policy.clone()]);
+        }
+    }
+    let rows: Vec<[String; 3]> = window(rows, limit, offset).collect();
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(vec![
-        Table::named("measurements").texts("name", names).set(),
-    ])
+    let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
+    let table = Table::named("measurements")
+        .texts("name", column(0))
+        .texts("database", column(1))
+        .texts("retention policy", column(2));
+    Ok(vec![table.set()])
+}
+
+/// The databases and schemas that `ON` of `SHOW MEASUREMENTS` names, in the order in which they were made. Of all databases,
+/// those that the asker may read.
+fn places(
+    context: &Context,
+    snapshot: &Snapshot,
+    show: &ShowMeasurements,
+) -> Result<Vec<(String, String)>, ServiceError> {
+    let every = |what: &str| {
+        let text = format!(
+            "query 'SHOW MEASUREMENTS ON {what}' not supported. use 'ON *.*' or specify a database"
+        );
+        Err(Error::Condition(text).into())
+    };
+    let databases = match (show.every_database, &show.policy, show.every_policy) {
+        (true, Some(_), _) => return every("*.rp"),
+        (true, None, false) => return every("*"),
+        (true, None, true) => {
+            let mut all = all_databases(snapshot);
+            all.retain(|name| {
+                let place = Place::database(name);
+                context.principal.check(Privilege::Read, place).is_ok()
+            });
+            all
+        }
+        (false, ..) => {
+            let name = database_of(show.listing.database.as_deref(), &context.database)?;
+            if show.every_policy && snapshot.default_schema(name).is_none() {
+                return Err(Error::Condition(format!("unknown database {name}")).into());
+            }
+            vec![name.to_owned()]
+        }
+    };
+    let mut places = Vec::new();
+    for database in databases {
+        let schemas = match &show.policy {
+            Some(policy) => schema_of_policy(snapshot, &database, policy)
+                .into_iter()
+                .collect(),
+            None => schemas(snapshot, &database),
+        };
+        places.extend(schemas.into_iter().map(|schema| (database.clone(), schema)));
+    }
+    Ok(places)
 }
 
 pub(super) fn series(context: &Context, listing: &Listing) -> Result<Vec<Set>, ServiceError> {
@@ -375,7 +437,7 @@ impl Keys {
         })
     }
 
-    fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         match self {
             Self::All => true,
             Self::Names(names, is_wanted) => names.iter().any(|name| name == key) == *is_wanted,

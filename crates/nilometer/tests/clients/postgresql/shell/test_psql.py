@@ -4,14 +4,16 @@ import os
 import re
 import subprocess
 import unittest
+import urllib.parse
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GUIDES = [os.path.join(HERE, *[".."] * 6, "docs", "guide", name) for name in ["postgresql.md", "timescaledb.md"]]
 
 
-def psql(*arguments, text=None, database=None):
+def psql(*arguments, text=None, database=None, who=None):
     command = ["psql", "--no-psqlrc", "--dbname", database or os.environ["PGDATABASE"], *arguments]
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, env={**os.environ, **(who or {})})
     return done.stdout
 
 
@@ -32,6 +34,32 @@ class Psql(unittest.TestCase):
     def test_an_error_shows_its_place(self):
         said = psql("--command", "SELECT nothing")
         self.assertIn("LINE 1: SELECT nothing\n               ^", said)
+
+    def test_a_reader_drops_nothing(self):
+        if "NILOMETER_URL" not in os.environ:
+            # PostgreSQL has its own way to make one.
+            return
+        name, password, has_auth = os.environ["PGUSER"], os.environ["PGPASSWORD"], bool(os.environ["PGPASSWORD"])
+        parameters = {"u": name, "p": password} if has_auth else {}
+        for statement in ["CREATE DATABASE kept", "CREATE USER reader WITH PASSWORD 'r'", "GRANT READ ON kept TO reader"]:
+            address = os.environ["NILOMETER_URL"] + "/query?" + urllib.parse.urlencode({**parameters, "q": statement})
+            if has_auth or statement.startswith("CREATE DATABASE"):
+                with urllib.request.urlopen(urllib.request.Request(address, method="POST")) as answer:
+                    self.assertNotIn(b"error", answer.read())
+        psql("--command", "CREATE TABLE t (time timestamptz, v double precision)", database="kept")
+        psql("--command", "INSERT INTO t VALUES ('2024-05-01 00:00:00Z', 1.5)", database="kept")
+        who = {"PGUSER": "reader", "PGPASSWORD": "r"} if has_auth else {}
+        statements = ["DROP TABLE t", "DELETE FROM t", "TRUNCATE t", "ALTER TABLE t DROP COLUMN v", "DROP DATABASE kept"]
+        if not has_auth:
+            # Without authentication everybody may.
+            self.assertIn("DELETE", psql("--command", "DELETE FROM t", database="kept"))
+            return
+        for statement in statements:
+            said = psql("--command", statement, database="kept", who=who)
+            self.assertIn("ERROR:", said, statement)
+            self.assertRegex(said, "not (authorized|an administrator)", statement)
+        left = psql("--tuples-only", "--no-align", "--command", "SELECT v FROM t", database="kept", who=who)
+        self.assertEqual(left, "1.5\n")
 
     def test_a_table_is_described(self):
         psql("--command", "DROP TABLE IF EXISTS described; ")
