@@ -15,7 +15,7 @@ const ENTRIES_MAX: usize = 16;
 const LARGER: &[(&str, usize)] = &[
     ("crates/codec/src", 17),
     ("crates/ledger/src", 19),
-    ("crates/nilometer/src/import", 20),
+    ("crates/nilometer/src/import", 18),
 ];
 
 pub(crate) fn check(tree: &Tree, _workspace: &Workspace) -> Vec<Finding> {

@@ -3,10 +3,10 @@
 //! Does: take the partitions of a retention policy's tables with the same bounds together as one shard, which is a group of its
 //! own. Does not: list rows that are in memory, or in files without a partition: they have no shard yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use nilometer_engine::{DeleteRequest, Snapshot, TableSchema};
+use nilometer_engine::{DeleteRequest, Snapshot, TableId, TableSchema};
 use nilometer_service::define::policy_of_schema;
 use nilometer_service::{Error as ServiceError, Set};
 
@@ -46,20 +46,19 @@ pub(super) fn of(snapshot: &Snapshot, database: &str, schemas: &[String]) -> Vec
         let policy = policy_of_schema(snapshot, database, schema);
         let kept = snapshot.schema_retention_ns(database, schema).unwrap_or(0);
         let names = snapshot.tables(database, schema).unwrap_or_default();
-        let tables: Vec<Arc<TableSchema>> = names
+        let tables: HashMap<TableId, Arc<TableSchema>> = names
             .into_iter()
             .filter_map(|name| snapshot.table(database, schema, &name))
+            .map(|table| (table.id, table))
             .collect();
-        let mut own: BTreeMap<(i64, i64), Vec<Arc<TableSchema>>> = BTreeMap::new();
+        let mut own: BTreeMap<(i64, i64), BTreeMap<TableId, Arc<TableSchema>>> = BTreeMap::new();
         for segment in snapshot.segments() {
             let Some((table, start, end)) = segment.partition else {
                 continue;
             };
-            if let Some(table) = tables.iter().find(|known| known.id == table) {
+            if let Some(table) = tables.get(&table) {
                 let known = own.entry((start, end)).or_default();
-                if !known.iter().any(|known| known.id == table.id) {
-                    known.push(Arc::clone(table));
-                }
+                known.insert(table.id, Arc::clone(table));
             }
         }
         shards.extend(own.into_iter().map(|((start, end), tables)| Shard {
@@ -69,7 +68,7 @@ pub(super) fn of(snapshot: &Snapshot, database: &str, schemas: &[String]) -> Vec
             start,
             end,
             expiry: end.saturating_add(kept),
-            tables,
+            tables: tables.into_values().collect(),
         }));
     }
     shards

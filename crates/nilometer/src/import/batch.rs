@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use nilometer_lineproto::Precision;
 
-use super::exported::LinePlace;
+use super::format::exported::LinePlace;
 use super::keys::Keys;
 use crate::lines::FieldType;
 

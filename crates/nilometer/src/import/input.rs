@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
 
-use super::exported::Head;
+use super::format::exported::Head;
 
 /// Bytes that are looked at to tell what a file is.
 const PEEK_BYTES: usize = 64 << 10;

@@ -17,7 +17,7 @@ use nilometer_engine::ingest::{Seen, SeenKeys};
 use nilometer_lineproto::{Precision, Reader};
 
 use super::batch::{Batch, Content};
-use super::exported::LinePlace;
+use super::format::exported::LinePlace;
 use crate::print::thousands;
 
 /// Keys of a table that are remembered, in some 150 MB; of series whose rows come in order nothing but the ends is needed.

@@ -9,11 +9,11 @@ use anyhow::{Context, bail};
 use nilometer_lineproto::{FieldValue, Precision, Reader, SeriesKey};
 
 use super::columns::{Column, Columns};
-use super::csv::{CsvFile, CsvOptions};
 use super::cut::{Cutter, is_cut_off};
-use super::exported::{Export, Head, Part};
+use super::format::csv::{CsvFile, CsvOptions};
+use super::format::exported::{Export, Head, Part};
+use super::format::parquet::ParquetFile;
 use super::input::{FileFormat, Input, open, open_lines};
-use super::parquet::ParquetFile;
 use super::plan::Plan;
 use super::times::TimeFormat;
 use crate::lines::{FieldType, Role, Wishes};

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::batch::{Batch, Content, Reject};
 use super::duplicates::{Tables, name};
-use super::exported::{Definition, LinePlace};
+use super::format::exported::{Definition, LinePlace};
 use crate::client::{Refused, Server};
 use crate::lines::{unit_line, unit_name};
 use crate::print;

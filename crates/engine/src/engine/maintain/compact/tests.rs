@@ -258,7 +258,7 @@ fn a_table_is_looked_for_in_its_own_segments() {
     write(50, 2);
     let check = |expected_each: &dyn Fn(usize) -> usize| {
         let snapshot = engine.snapshot();
-        let version = &snapshot.moment.state.version;
+        let version = &snapshot.moment().state.version;
         assert!(
             version.segments.len() > tables,
             "{}",
@@ -282,7 +282,7 @@ fn a_table_is_looked_for_in_its_own_segments() {
     write(0, 3);
     check(&|_| 2);
     let snapshot = engine.snapshot();
-    let version = &snapshot.moment.state.version;
+    let version = &snapshot.moment().state.version;
     let newest = version.since(version.segments.last().unwrap().meta.max_lsn - 1);
     assert!(newest.segments.len() < version.segments.len());
     let id = snapshot.table("d", "public", "m7").unwrap().id;

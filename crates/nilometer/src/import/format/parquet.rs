@@ -21,13 +21,13 @@ use nilometer_engine::ingest::is_likely_tag;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, KEY_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::advice::advice;
-use super::batch::{Batch, Content, Outlet, Reject, Start};
-use super::columns::{Absent, Column, TIME_NAMES};
 use super::csv::line_of;
-use super::plan::Plan;
-use super::rows::{TAG_BYTES, beyond, is_beyond, too_long};
-use super::times::now_ns;
+use crate::import::advice::advice;
+use crate::import::batch::{Batch, Content, Outlet, Reject, Start};
+use crate::import::columns::{Absent, Column, TIME_NAMES};
+use crate::import::plan::Plan;
+use crate::import::rows::{TAG_BYTES, beyond, is_beyond, too_long};
+use crate::import::times::now_ns;
 use crate::lines::{FieldType, Role, Wishes, roles, times_of};
 use crate::output::digest;
 use nilometer_service::catch_panic;
@@ -39,14 +39,14 @@ const READ_ROWS: usize = 10_000;
 const BATCH_BYTES: usize = 32 << 20;
 
 /// A file whose footer was read.
-pub(super) struct ParquetFile {
+pub(in crate::import) struct ParquetFile {
     builder: ParquetRecordBatchReaderBuilder<File>,
     /// Names in the file, and what they become.
-    pub(super) columns: Vec<(String, Role)>,
+    pub(in crate::import) columns: Vec<(String, Role)>,
 }
 
 impl ParquetFile {
-    pub(super) fn open(path: &Path, wishes: &Wishes) -> anyhow::Result<Self> {
+    pub(in crate::import) fn open(path: &Path, wishes: &Wishes) -> anyhow::Result<Self> {
         let file = File::open(path)?;
         let builder = catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .ok_or_else(damaged)?
@@ -74,7 +74,10 @@ impl ParquetFile {
     }
 
     /// Compares the file with its checksum, if we wrote it, and looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
-    pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
+    pub(in crate::import) fn look(
+        path: &Path,
+        wishes: &Wishes,
+    ) -> anyhow::Result<(Self, Vec<String>)> {
         catch_panic(|| Self::look_into(path, wishes)).ok_or_else(damaged)?
     }
 
@@ -154,7 +157,7 @@ impl ParquetFile {
     }
 
     /// Lets the columns become what is planned for their table.
-    pub(super) fn follow(&mut self, plan: &Plan, table: &str) {
+    pub(in crate::import) fn follow(&mut self, plan: &Plan, table: &str) {
         for (name, role) in &mut self.columns {
             if *role != Role::Time
                 && let Some(planned) = plan.role(table, name)
@@ -164,12 +167,12 @@ impl ParquetFile {
         }
     }
 
-    pub(super) fn rows(&self) -> u64 {
+    pub(in crate::import) fn rows(&self) -> u64 {
         u64::try_from(self.builder.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
     /// Sends all rows from `start` on; `on_rows` hears how many were read.
-    pub(super) fn send(
+    pub(in crate::import) fn send(
         self,
         input: usize,
         table: &str,

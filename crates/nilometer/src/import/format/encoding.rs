@@ -12,7 +12,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Text as UTF-8: in `wished`, or as its byte order mark says, else as it is.
-pub(super) fn decoded(
+pub(in crate::import) fn decoded(
     mut text: Box<dyn BufRead + Send>,
     wished: Option<&'static Encoding>,
 ) -> io::Result<Box<dyn BufRead + Send>> {
@@ -36,7 +36,7 @@ pub(super) fn decoded(
 }
 
 /// The name of an encoding as an argument.
-pub(super) fn parse_encoding(name: &str) -> Result<&'static Encoding, String> {
+pub(in crate::import) fn parse_encoding(name: &str) -> Result<&'static Encoding, String> {
     Encoding::for_label(name.as_bytes()).ok_or_else(|| {
         "give a name such as utf-8, latin1, windows-1252, utf-16le, shift_jis or gbk".to_owned()
     })
@@ -97,7 +97,7 @@ impl Read for Decoded {
 }
 
 /// Why a row is no text: the first byte of it that is no UTF-8, by its column and place.
-pub(super) fn invalid_text(record: &ByteRecord, names: &[String]) -> Option<String> {
+pub(in crate::import) fn invalid_text(record: &ByteRecord, names: &[String]) -> Option<String> {
     for (column, cell) in record.iter().enumerate() {
         let Err(error) = std::str::from_utf8(cell) else {
             continue;

@@ -14,7 +14,7 @@ use nilometer_influxql_syntax as influxql;
 use nilometer_influxql_syntax::ast::Statement;
 use nilometer_lineproto::{Precision, line_end};
 
-use super::cut::{Piece, is_row};
+use crate::import::cut::{Piece, is_row};
 use crate::lines::said_unit;
 
 /// The first line of `influx_inspect export`, whose times are nanoseconds.
@@ -26,15 +26,15 @@ const POLICY: &[u8] = b"# CONTEXT-RETENTION-POLICY:";
 
 /// Database and retention policy of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct LinePlace {
-    pub(super) database: String,
+pub(in crate::import) struct LinePlace {
+    pub(in crate::import) database: String,
     /// Empty = the default one.
-    pub(super) policy: String,
+    pub(in crate::import) policy: String,
 }
 
 impl LinePlace {
     /// What stands above rows in a file, so that they are imported to the same place.
-    pub(super) fn heading(&self) -> String {
+    pub(in crate::import) fn heading(&self) -> String {
         let mut lines = format!("# DML\n# CONTEXT-DATABASE:{}", self.database);
         if !self.policy.is_empty() {
             lines.push_str("\n# CONTEXT-RETENTION-POLICY:");
@@ -46,14 +46,14 @@ impl LinePlace {
 
 /// What the first lines of a file of line protocol say of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) unit: Option<Precision>,
-    pub(super) is_export: bool,
+pub(in crate::import) struct Head {
+    pub(in crate::import) unit: Option<Precision>,
+    pub(in crate::import) is_export: bool,
 }
 
 impl Head {
     /// Takes a line at the beginning of a file; `false` = the next one says nothing more.
-    pub(super) fn add(&mut self, line: &[u8]) -> bool {
+    pub(in crate::import) fn add(&mut self, line: &[u8]) -> bool {
         if line.trim_ascii().is_empty() {
             return true;
         }
@@ -70,7 +70,7 @@ impl Head {
     }
 
     /// Of a text that begins with the beginning of a file.
-    pub(super) fn of(text: &[u8]) -> Self {
+    pub(in crate::import) fn of(text: &[u8]) -> Self {
         let mut head = Self::default();
         for line in text.split(|byte| *byte == b'\n') {
             if !head.add(line) {
@@ -83,14 +83,14 @@ impl Head {
 
 /// A definition of an export, with the number of its line.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Definition {
-    pub(super) line: u64,
-    pub(super) statement: Statement,
+pub(in crate::import) struct Definition {
+    pub(in crate::import) line: u64,
+    pub(in crate::import) statement: Statement,
 }
 
 /// What follows in an export.
 #[derive(Debug, PartialEq)]
-pub(super) enum Part {
+pub(in crate::import) enum Part {
     Define(Definition),
     /// Lines of one place; definitions are comments in them. `None` = there are no rows among them.
     Lines(Piece, Option<Arc<LinePlace>>),
@@ -98,7 +98,7 @@ pub(super) enum Part {
 
 /// Sections and contexts of an export, up to where it was read.
 #[derive(Debug)]
-pub(super) struct Export {
+pub(in crate::import) struct Export {
     /// Takes the place of the one database that the export is of.
     wished: Option<String>,
     /// The database that the wished one stands for.
@@ -110,7 +110,7 @@ pub(super) struct Export {
 }
 
 impl Export {
-    pub(super) fn new(wished: Option<&str>) -> Self {
+    pub(in crate::import) fn new(wished: Option<&str>) -> Self {
         Self {
             wished: wished.map(str::to_owned),
             instead_of: None,
@@ -122,7 +122,7 @@ impl Export {
     }
 
     /// The parts of the next piece, in order. They cover it, and where they are cut depends on the text alone.
-    pub(super) fn take(&mut self, piece: Piece) -> anyhow::Result<Vec<Part>> {
+    pub(in crate::import) fn take(&mut self, piece: Piece) -> anyhow::Result<Vec<Part>> {
         let has = |words| memmem::find(&piece.text, words).is_some();
         if self.is_dml && !has(b"# CONTEXT-") && !has(DDL) {
             let place = self.place_of(piece.rows, piece.line)?;

@@ -11,15 +11,15 @@ use csv::{ByteRecord, Position, ReaderBuilder, StringRecord, Trim};
 use encoding_rs::Encoding;
 use nilometer_engine::TIME_COLUMN;
 
-use super::advice::{advice, blanks};
-use super::batch::{Batch, Content, Outlet, Reject, Start};
-use super::columns::{Column, ColumnWishes, Columns, decide};
-use super::cut::is_cut_off;
 use super::encoding::{decoded, invalid_text};
-use super::plan::Plan;
-use super::rewrite::{Rewrite, name_all, skip_preamble};
-use super::rows::RowBuilder;
-use super::times::now_ns;
+use crate::import::advice::{advice, blanks};
+use crate::import::batch::{Batch, Content, Outlet, Reject, Start};
+use crate::import::columns::{Column, ColumnWishes, Columns, decide};
+use crate::import::cut::is_cut_off;
+use crate::import::plan::Plan;
+use crate::import::rewrite::{Rewrite, name_all, skip_preamble};
+use crate::import::rows::RowBuilder;
+use crate::import::times::now_ns;
 use crate::lines::{FieldType, Role};
 use crate::print::thousands;
 
@@ -34,25 +34,25 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// How a file is read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CsvOptions {
+pub(in crate::import) struct CsvOptions {
     /// Names for a file that does not begin with them.
-    pub(super) names: Option<Vec<String>>,
+    pub(in crate::import) names: Option<Vec<String>>,
     /// `None` = whichever the first line has most of.
-    pub(super) separator: Option<u8>,
+    pub(in crate::import) separator: Option<u8>,
     /// `None` = UTF-8, or what a byte order mark says.
-    pub(super) encoding: Option<&'static Encoding>,
+    pub(in crate::import) encoding: Option<&'static Encoding>,
     /// Whether blanks at the ends of cells are left out; those of texts are part of them otherwise.
-    pub(super) trims: bool,
-    pub(super) wishes: ColumnWishes,
+    pub(in crate::import) trims: bool,
+    pub(in crate::import) wishes: ColumnWishes,
 }
 
 /// A file of which the first rows have been looked at.
-pub(super) struct CsvFile {
+pub(in crate::import) struct CsvFile {
     reader: csv::Reader<Box<dyn BufRead + Send>>,
     sample: std::vec::IntoIter<ByteRecord>,
     /// What stood in the way while the sample was read.
     broken: Option<csv::Error>,
-    pub(super) columns: Columns,
+    pub(in crate::import) columns: Columns,
     rewrite: Rewrite,
     wishes: ColumnWishes,
     /// The names as they stand in the file, to be put above rejected rows.
@@ -66,7 +66,7 @@ pub(super) struct CsvFile {
 }
 
 impl CsvFile {
-    pub(super) fn open(
+    pub(in crate::import) fn open(
         text: Box<dyn BufRead + Send>,
         options: &CsvOptions,
     ) -> anyhow::Result<Self> {
@@ -140,7 +140,7 @@ impl CsvFile {
     }
 
     /// Lets the columns become what is planned for their table.
-    pub(super) fn follow(&mut self, plan: &Plan, table: &str) {
+    pub(in crate::import) fn follow(&mut self, plan: &Plan, table: &str) {
         for column in &mut self.columns.all {
             if column.role != Role::Time
                 && let Some(planned) = plan.role(table, &column.name)
@@ -151,7 +151,7 @@ impl CsvFile {
     }
 
     /// Sends all rows from `start` on.
-    pub(super) fn send(
+    pub(in crate::import) fn send(
         mut self,
         input: usize,
         table: &str,
@@ -300,7 +300,7 @@ fn text_of(record: &ByteRecord, names: &[String]) -> Result<StringRecord, String
 }
 
 /// A row as a line of CSV, to be mended and imported again.
-pub(super) fn line_of(record: &ByteRecord, separator: u8) -> Vec<u8> {
+pub(in crate::import) fn line_of(record: &ByteRecord, separator: u8) -> Vec<u8> {
     let mut line = csv::WriterBuilder::new()
         .delimiter(separator)
         .from_writer(Vec::new());
@@ -349,7 +349,7 @@ mod tests {
             wishes: ColumnWishes {
                 tags: Some(vec!["host".to_owned()]),
                 time: Some("when".to_owned()),
-                time_format: Some(super::super::times::TimeFormat::Iso),
+                time_format: Some(crate::import::times::TimeFormat::Iso),
                 types: vec![("n".to_owned(), FieldType::Integer)],
                 ..ColumnWishes::default()
             },
