@@ -1,4 +1,4 @@
-//! What a GET of every host costs: scenario 3 of the benchmark R5, in one process, to be run under a profiler.
+//! Cost of a GET of every host: scenario 3 of the benchmark R5, in one process, to be run under a profiler.
 //!
 //! `cargo run --release -p nilometer-tstorage --example every_host -- HOSTS DAYS QUERIES FORMAT`. Loads a record of ten integers every five
 //! minutes of each host by PUT into a store in memory with segments of this format, settles it, asks for 12 hours of every host again and again, and reads the
