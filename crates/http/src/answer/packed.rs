@@ -78,7 +78,7 @@ impl Coding {
                 let encoder = zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
                 Encoder::Zstd(Box::new(encoder))
             }
-            Self::Gzip => Encoder::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+            Self::Gzip => Encoder::Gzip(Box::new(GzEncoder::new(Vec::new(), Compression::fast()))),
         })
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn packed(mut response: Response, coding: Option<Coding>) -> Response
 
 enum Encoder {
     Zstd(Box<zstd::stream::write::Encoder<'static, Vec<u8>>>),
-    Gzip(GzEncoder<Vec<u8>>),
+    Gzip(Box<GzEncoder<Vec<u8>>>),
 }
 
 struct Packed {
