@@ -96,7 +96,7 @@ pub(crate) fn analyze(
     let begun = Instant::now();
     let plan = select::explain(select, &asked).map_err(|error| said(error, &running))?;
     let planned = begun.elapsed();
-    let mut read = || {
+    let read = || {
         let (mut series, mut rows, mut last) = (0_u64, 0_usize, None);
         for set in sets(select, &asked, &watched)? {
             let set = set?;
@@ -108,7 +108,7 @@ pub(crate) fn analyze(
         }
         Ok((series, rows))
     };
-    let (series, rows) = long(&mut read).map_err(|error| said(error, &running))?;
+    let (series, rows) = long(read).map_err(|error| said(error, &running))?;
     let executed = begun.elapsed();
     let shown = |time: Duration| format_clock(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
     let branch = "\u{251c}\u{2500}\u{2500} ";

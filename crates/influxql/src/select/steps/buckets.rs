@@ -225,7 +225,7 @@ impl<'a> Question<'a> {
             let taken = taken.expect("every place is a row or none");
             let array = match (is_count, self.leaves.get(at)) {
                 (true, _) => counted(&taken, at, shown, rows),
-                (false, leaf) => plain(taken, leaf.is_some_and(|leaf| leaf.begins_at_zero())),
+                (false, leaf) => plain(taken, leaf.is_some_and(Leaf::begins_at_zero)),
             };
             fields.push(Field::new(&*output.name, array.data_type().clone(), true));
             arrays.push(array);
