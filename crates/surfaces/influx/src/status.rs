@@ -6,6 +6,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
+use nilometer_service::Principal;
 use serde_json::{Map, Value, json};
 
 use crate::encode::rfc3339;
@@ -44,7 +45,6 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
     }
     let service = http.service();
     let (counters, store) = (service.counters(), service.store_metrics());
-    let statistic = |name: &str, tags: Value, values: Value| json!({ "name": name, "tags": tags, "values": values });
     let mut vars = Map::new();
     let mut insert = |key: String, value: Value| vars.insert(key, value);
     insert(
@@ -118,7 +118,14 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
             }),
         ),
     );
-    let snapshot = service.snapshot();
+    vars.extend(databases(&http, &principal));
+    json_response(&Value::Object(vars))
+}
+
+/// What each database has, of those that the asker sees anything of.
+fn databases(http: &Http, principal: &Principal) -> Vec<(String, Value)> {
+    let snapshot = http.service().snapshot();
+    let mut found = Vec::new();
     for database in snapshot.databases() {
         if !principal.sees(&database) {
             continue;
@@ -136,16 +143,25 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
             measurements += 1;
             series += snapshot.series_count(&table, &[]).unwrap_or_default();
         }
-        insert(
+        found.push((
             format!("database:{database}"),
             statistic(
                 "database",
                 json!({ "database": database }),
                 json!({ "numMeasurements": measurements, "numSeries": series }),
             ),
-        );
+        ));
     }
-    json_response(&Value::Object(vars))
+    found
+}
+
+fn statistic(name: &str, tags: Value, values: Value) -> Value {
+    let members = [
+        ("name", Value::from(name)),
+        ("tags", tags),
+        ("values", values),
+    ];
+    members.into_iter().collect()
 }
 
 const SECOND_NS: i64 = 1_000_000_000;

@@ -84,7 +84,7 @@ pub(super) fn counts(
                 context,
                 view: &view,
                 table,
-                series: &series,
+                ids: &series,
             };
             of.group(&dimensions, counted, &names, groups)?;
         }
@@ -99,7 +99,7 @@ struct Series<'a> {
     context: &'a Context,
     view: &'a View,
     table: &'a TableSchema,
-    series: &'a [SeriesId],
+    ids: &'a [SeriesId],
 }
 
 impl Series<'_> {
@@ -108,11 +108,7 @@ impl Series<'_> {
             return Ok(None);
         };
         let snapshot = &self.view.snapshot;
-        Ok(Some(snapshot.series_tag(
-            self.table,
-            tag.id,
-            self.series,
-        )?))
+        Ok(Some(snapshot.series_tag(self.table, tag.id, self.ids)?))
     }
 
     /// Counts each series in its group; `names` are what every series has of what is counted.
@@ -132,7 +128,7 @@ impl Series<'_> {
         });
         let wanted = wanted.map(|tag| Ok((tag.name.as_str(), self.column(&tag.name)?)));
         let wanted: Vec<_> = wanted.collect::<Result<_, ServiceError>>()?;
-        for at in 0..self.series.len() {
+        for at in 0..self.ids.len() {
             let values = by
                 .iter()
                 .map(|column| value(column.as_ref(), at).to_owned());
