@@ -156,7 +156,12 @@ fn databases(http: &Http, principal: &Principal) -> Vec<(String, Value)> {
 }
 
 fn statistic(name: &str, tags: Value, values: Value) -> Value {
-    json!({ "name": name, "tags": tags, "values": values })
+    let members = [
+        ("name", Value::from(name)),
+        ("tags", tags),
+        ("values", values),
+    ];
+    members.into_iter().collect()
 }
 
 const SECOND_NS: i64 = 1_000_000_000;
