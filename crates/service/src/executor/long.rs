@@ -29,9 +29,9 @@ mod tests {
     async fn tasks_go_on_while_long_work_holds_every_thread() {
         let threads = Threads::start(1).unwrap();
         let mut held = Vec::new();
-        let (begun, beginnings) = mpsc::channel();
+        let (begun, beginnings) = mpsc::sync_channel(16);
         for _ in 0..16 {
-            let (release, wait) = mpsc::channel::<()>();
+            let (release, wait) = mpsc::sync_channel::<()>(1);
             held.push(release);
             let begun = begun.clone();
             threads.spawn(Box::pin(async move {
