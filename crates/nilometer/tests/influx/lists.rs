@@ -258,6 +258,10 @@ async fn fields_and_counts_are_of_one_policy() {
 /// Expected are the answers of `InfluxDB` 1.6.7 to the same rows and statements. A value that two tags have was counted twice, a
 /// condition did not choose the measurements whose fields are counted, and `OFFSET` left what it should not.
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a list of statements with their answers"
+)]
 async fn cardinalities_by_tags_are_those_of_influxdb() {
     let server = Server::new();
     server.engine.create_database("d").unwrap();

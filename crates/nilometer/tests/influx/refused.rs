@@ -126,7 +126,8 @@ async fn a_flood_of_series_gets_the_limit_and_others_write_on() {
     for name in ["flooded", "other"] {
         server.engine.create_database(name).unwrap();
     }
-    let flood: String = (0..101).map(|n| format!("m,id={n} v=1 1\n")).collect();
+    let flood = (0..101).map(|n| format!("m,id={n} v=1 1\n"));
+    let flood = flood.collect::<Vec<_>>().concat();
     let floods = async {
         for _ in 0..20 {
             let path = "/write?db=flooded";

@@ -243,7 +243,8 @@ fn an_import_of_lines_that_is_killed_anywhere_goes_on_and_no_row_is_there_twice(
 fn an_import_of_an_export_that_is_killed_goes_on_in_the_right_retention_policy() {
     let scratch = Scratch::with("m v=1 1");
     let between = Between::start(scratch.server.url());
-    let rows = |count: u32| -> String { (0..count).map(|n| format!("m v={n}i {n}\n")).collect() };
+    let row = |n: u32| format!("m v={n}i {n}\n");
+    let rows = |count: u32| (0..count).map(row).collect::<Vec<_>>().concat();
     // Four batches: the first policy, and the second until the 10,000th line, the 20,000th, and the end.
     for (nth, moment) in all_of(4).into_iter().enumerate() {
         let context = |policy: &str| {

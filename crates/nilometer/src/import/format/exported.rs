@@ -91,7 +91,7 @@ pub(in crate::import) struct Definition {
 /// What follows in an export.
 #[derive(Debug, PartialEq)]
 pub(in crate::import) enum Part {
-    Define(Definition),
+    Define(Box<Definition>),
     /// Lines of one place; definitions are comments in them. `None` = there are no rows among them.
     Lines(Piece, Option<Arc<LinePlace>>),
 }
@@ -165,7 +165,7 @@ impl Export {
                 let statement = self.definition(this).with_context(|| {
                     format!("line {line}: {}", String::from_utf8_lossy(this).trim())
                 })?;
-                parts.push(Part::Define(Definition { line, statement }));
+                parts.push(Part::Define(Box::new(Definition { line, statement })));
                 // So that the rest is line protocol, at the places that it had.
                 if let Some(byte) = text.get_mut(at) {
                     *byte = b'#';
