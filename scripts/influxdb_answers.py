@@ -6,8 +6,8 @@ Floats are the same to 1e-12 of their size, everything else exactly, order inclu
 import csv
 import io
 import json
+import re
 import struct
-
 
 
 class Number(str):

@@ -291,3 +291,30 @@ fn what_the_store_keeps_for_itself_is_nobody_elses() {
     }
     assert_eq!(users_of(&access.engine.snapshot()).len(), 1);
 }
+
+/// A password of more than a kilobyte was refused at once where the user was there, and hashed where not, which told who is.
+#[tokio::test]
+async fn a_wrong_password_costs_one_hash_whether_the_user_is_there_or_not() {
+    use super::password::runs;
+
+    let engine = engine();
+    change_users(&engine, &Principal::anyone(), create("root", true)).unwrap();
+    let access = Access::new(&context(engine), (None, None), true);
+    let long = "a long one ".repeat(200);
+    for wrong in ["a wrong one", long.as_str()] {
+        for (user, count) in [("root", 1), ("nobody", 2), ("root", 3)] {
+            assert_eq!(
+                class(&access, &[password(user, wrong)]).await,
+                Class::Unauthorized
+            );
+            assert_eq!(runs::of(wrong), count, "{user}");
+        }
+    }
+    // The right one is hashed once, and known then.
+    for _ in 0..3 {
+        access.login(&[password("root", "root's")]).await.unwrap();
+    }
+    let before = runs::of("root's");
+    access.login(&[password("root", "root's")]).await.unwrap();
+    assert_eq!(runs::of("root's"), before);
+}
