@@ -83,6 +83,9 @@ pub(crate) fn answer(
     let batch = match batches.as_slice() {
         [batch] => batch.clone(),
         batches => {
+            // They are there twice until the answer is made.
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size);
+            held.grow(bytes.sum())?;
             let whole = concat_batches(&schema, batches);
             whole.expect("the batches of a query are of one schema")
         }

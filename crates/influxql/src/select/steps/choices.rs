@@ -5,8 +5,6 @@
 
 use std::cmp::Ordering;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
 use nilometer_influxql_syntax::ast::{Call, Expr, Reference};
 use nilometer_series::{self as series, Choice, Column, SeriesQuery, Top};
 
@@ -14,10 +12,10 @@ use crate::select::checked::window::Window;
 use crate::select::error::Error;
 use crate::select::planned::plan::Table;
 use crate::select::run::Run;
-use crate::select::steps::read::{Wanted, add_groups, add_values, column_name, stored};
-use crate::select::steps::stored::{Leaf, bucket, field_of, with_time};
+use crate::select::steps::read::{Wanted, column_name, stored};
+use crate::select::steps::stored::{Leaf, bucket, field_of};
 use crate::select::values::points::{Point, Points};
-use crate::select::values::rows::{Rows, Sets};
+use crate::select::values::rows::Sets;
 
 /// Whether a call has several points in a bucket.
 pub(crate) fn is_choice(name: &str) -> bool {
@@ -78,27 +76,8 @@ impl Run<'_> {
             })
             .collect();
         let has_time = shape.shows_time();
-        let before = usize::from(has_time) + wanted.group.len();
-        let mut rows = Rows::of(shape.columns.len());
         let query = SeriesQuery::new(shape, self.context.limits)?;
-        for batch in query.run(self.snapshot, self.context)? {
-            let batch = batch?;
-            let bytes = rows.bytes();
-            if has_time {
-                let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
-                rows.times.extend_from_slice(times.values());
-                add_groups(&mut rows, table, wanted.group, &batch);
-            } else {
-                let times = std::iter::repeat_n(wanted.start(), batch.num_rows());
-                rows.times.extend(times);
-                add_groups(&mut rows, table, wanted.group, &with_time(&batch));
-            }
-            let own = batch.columns().iter().skip(before);
-            for (column, array) in rows.columns.iter_mut().zip(own) {
-                add_values(array, column);
-            }
-            self.charge(rows.bytes() - bytes)?;
-        }
+        let rows = self.grouped(&query, table, wanted, has_time)?;
         let all: Vec<usize> = (1..=leaf.aux.len()).collect();
         let points = Points::of_column(&rows, 0, &all, sets, wanted.group);
         let points = points.map(|points| in_buckets(leaf.call, points, window, wanted.ascending));

@@ -214,31 +214,8 @@ impl Run<'_> {
                 expr,
             })
             .collect();
-        let before = usize::from(window.is_some()) + wanted.group.len();
-        let mut rows = Rows::of(shape.columns.len());
         let query = SeriesQuery::new(shape, self.context.limits)?;
-        for batch in query.run(self.snapshot, self.context)? {
-            let batch = batch?;
-            let bytes = rows.bytes();
-            if window.is_some() {
-                let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
-                rows.times.extend_from_slice(times.values());
-                add_groups(&mut rows, table, wanted.group, &batch);
-            } else {
-                // Groups without buckets have no time in front.
-                let times = std::iter::repeat_n(wanted.start(), batch.num_rows());
-                rows.times.extend(times.clone());
-                add_groups(&mut rows, table, wanted.group, &with_time(&batch));
-            }
-            for (column, array) in rows
-                .columns
-                .iter_mut()
-                .zip(batch.columns().iter().skip(before))
-            {
-                add_values(array, column);
-            }
-            self.charge(rows.bytes() - bytes)?;
-        }
+        let rows = self.grouped(&query, table, wanted, window.is_some())?;
         let numbers: Vec<u32> = rows
             .sets
             .keys
@@ -251,6 +228,37 @@ impl Run<'_> {
                 .map(|(leaf, start)| of_leaf(*leaf, *start, &rows, &numbers))
                 .collect(),
         ))
+    }
+
+    /// The rows that a query answers, with their groups. Those without a time in front get the start of what is wanted.
+    pub(super) fn grouped(
+        &self,
+        query: &SeriesQuery,
+        table: &Table,
+        wanted: Wanted<'_>,
+        has_time: bool,
+    ) -> Result<Rows, Error> {
+        let before = usize::from(has_time) + wanted.group.len();
+        let mut rows = Rows::of(query.shape().columns.len());
+        for batch in query.run(self.snapshot, self.context)? {
+            let batch = batch?;
+            let bytes = rows.bytes();
+            if has_time {
+                let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+                rows.times.extend_from_slice(times.values());
+                add_groups(&mut rows, table, wanted.group, &batch);
+            } else {
+                let times = std::iter::repeat_n(wanted.start(), batch.num_rows());
+                rows.times.extend(times);
+                add_groups(&mut rows, table, wanted.group, &with_time(&batch));
+            }
+            let own = batch.columns().iter().skip(before);
+            for (column, array) in rows.columns.iter_mut().zip(own) {
+                add_values(array, column);
+            }
+            self.charge(rows.bytes() - bytes)?;
+        }
+        Ok(rows)
     }
 }
 
