@@ -141,8 +141,58 @@ class Statements:
     def any(self):
         return self.pick(self.integer, self.float, self.text, self.truth)()
 
+    def bytea(self, deep=1):
+        if deep == 0 or self.rng.random() < 0.4:
+            return self.pick("'\\x00ff'::bytea", "''::bytea", "'\\x'::bytea", "'ab\\\\\\377'::bytea", "'\\xDEADbeef'::bytea", "NULL::bytea",
+                             "(s::bytea)")
+        one = self.bytea(deep - 1)
+        return self.pick("coalesce(%s, %s)" % (one, self.bytea(deep - 1)), "CASE WHEN %s THEN %s END" % (self.truth(0), one),
+                         "decode('%s', 'hex')" % self.pick("", "00", "FFee"))
+
+    def of_bytes(self):
+        one = self.bytea()
+        return self.pick("length(%s)" % one, "octet_length(%s)" % one, "bit_length(%s)" % one, "encode(%s, 'hex')" % one,
+                         "(%s %s %s)" % (one, self.pick("=", "<>", "<", ">="), self.pick(self.bytea(), "'\\x00ff'", "'abc'")),
+                         "(%s IN ('\\x', '\\x00ff'))" % one)
+
+    def json(self, deep=2):
+        if deep == 0 or self.rng.random() < 0.3:
+            return self.pick("""'{"a": 1, "b": [1, 2.50, "x"], "c": {"d": null, "e": true}}'::jsonb""", "'[]'::jsonb", "'{}'::jsonb", "'null'::jsonb", "'7'::jsonb",
+                             """'["a", "b", [1, {"a": "z"}]]'::jsonb""", "'\"text\"'::jsonb", "to_jsonb(n)", "to_jsonb(s)", "to_jsonb(b)", "NULL::jsonb")
+        one, other = self.json(deep - 1), self.json(deep - 1)
+        return self.pick(
+            "(%s -> %s)" % (one, self.pick("'a'", "'b'", "'c'", "0", "-1", "2", "'nothing'")), "(%s #> %s)" % (one, self.pick("'{b,1}'", "'{c,e}'", "'{}'", "'{2,1,a}'")),
+            "jsonb_build_object('a', %s, s, n)" % one if deep == 2 else "jsonb_build_object('k', %s)" % one, "jsonb_build_array(%s, n, NULL, b)" % one,
+            "jsonb_strip_nulls(%s)" % one, "(%s || %s)" % ("'[1]'::jsonb", other), "jsonb_extract_path(%s, 'b', '0')" % one,
+            "coalesce(%s, %s)" % (one, other), "to_jsonb(array[n, id])", "(jsonb_build_object('a', 1, 'b', 2) - 'a')")
+
+    def of_json(self):
+        one = self.json()
+        return self.pick(
+            "(%s)" % one, "(%s ->> %s)" % (one, self.pick("'a'", "'b'", "0")), "(%s #>> '{c,e}')" % one, "(%s)::text" % one, "jsonb_typeof(%s)" % one,
+            "(%s @> %s)" % (one, self.pick("'{\"a\": 1.0}'", "'[1]'", "'\"a\"'", "'{}'", self.json(0))), "(%s <@ '{\"a\": 1, \"z\": 2}')" % one,
+            "jsonb_exists(%s, 'a')" % one, "jsonb_extract_path_text(%s, 'c', 'e')" % one)
+
+    def of_jsons(self):
+        """Several rows of one, or one of several."""
+        return self.pick(
+            "SELECT jsonb_agg(%s ORDER BY id) AS j FROM a" % self.pick("n", "s", "b", "to_jsonb(id)", "jsonb_build_object('n', n)"),
+            "SELECT b, jsonb_object_agg(id, %s ORDER BY id) AS j FROM a GROUP BY b ORDER BY b" % self.pick("n", "s"),
+            "SELECT jsonb_agg(s ORDER BY id) FILTER (WHERE n > 0) AS j FROM a", "SELECT json_agg(n ORDER BY id) AS j FROM a WHERE false",
+            "SELECT * FROM generate_series(%d, %d, %d) AS g(x)" % (self.rng.randrange(-3, 3), self.rng.randrange(-3, 6), self.pick(1, 2, -1)),
+            "SELECT generate_series(1, %d) AS x" % self.rng.randrange(0, 4), "SELECT x FROM generate_series(1, 3) AS x ORDER BY x DESC",
+            "SELECT * FROM generate_series(timestamptz '2024-03-30 00:00:00+00', '2024-04-01', interval '%d hours') AS t" % self.pick(6, 24, 7),
+            "SELECT value FROM jsonb_array_elements('[1, {\"a\": 2}, null]'::jsonb) AS t(value)", "SELECT jsonb_array_elements_text('[\"x\", null, 2]'::jsonb) AS v",
+            "SELECT jsonb_object_keys('{\"bb\": 1, \"a\": 2}'::jsonb) AS k")
+
     def select(self):
-        kind = self.rng.randrange(8)
+        kind = self.rng.randrange(11)
+        if kind == 9:
+            return "SELECT id, %s AS x, %s AS y FROM a ORDER BY id" % (self.of_json(), self.of_json())
+        if kind == 10:
+            return self.of_jsons()
+        if kind == 8:
+            return "SELECT id, %s AS x, %s AS y FROM a ORDER BY id" % (self.bytea(), self.of_bytes())
         if kind == 0:
             return "SELECT %s AS x, %s AS y FROM a ORDER BY id" % (self.any(), self.any())
         if kind == 1:
@@ -180,6 +230,8 @@ class Statements:
             return "INSERT INTO o VALUES (%d, %s, %s)" % (key, self.pick("1", "2", "3", "NULL"), self.pick("'p'", "'q'", "NULL"))
         if kind == 5:
             return "UPDATE o SET s = %s WHERE a_id = %d" % (self.pick("'z'", "s || 'a'", "NULL"), self.rng.randrange(1, 4))
+        if self.rng.random() < 0.05:
+            return self.pick("TRUNCATE o", "TRUNCATE TABLE o, a", "TRUNCATE TABLE ONLY o RESTART IDENTITY CASCADE", "TRUNCATE o, nowhere")
         return "DELETE FROM o WHERE id = %d" % key
 
     def wrong(self):
@@ -192,7 +244,8 @@ class Statements:
             "INSERT INTO a (id, nosuch) VALUES (1, 2)", "UPDATE a SET nosuch = 1", "SELECT 1 UNION SELECT 1, 2", "SELECT count(*) FROM a WHERE count(*) > 1",
             "SELECT id FROM a ORDER BY 7", "SELECT 'a' ~ '('", "SELECT sqrt(-1::float8)", "SELECT current_setting('no.such')",
             "SELECT 'nowhere'::regclass", "INSERT INTO a (id) VALUES (1, 2)", "SELECT $1 + 1", "TABLE nowhere",
-            "SELECT 100000::smallint", "SELECT 3000000000::integer",
+            "SELECT '{'::jsonb", "SELECT jsonb_array_length('{}'::jsonb)", "SELECT jsonb_build_object('a')", "SELECT jsonb_array_elements('1'::jsonb)",
+            "SELECT '\\x0'::bytea", "SELECT 'a\\b'::bytea", "TRUNCATE nowhere", "SELECT 100000::smallint", "SELECT 3000000000::integer",
         )
 
     def next(self):

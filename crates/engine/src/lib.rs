@@ -79,7 +79,7 @@ pub use engine::{
     Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait};
-pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
+pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;
 pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};

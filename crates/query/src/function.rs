@@ -2,8 +2,10 @@
 
 mod aggregate;
 mod bounded;
+mod common;
 mod decoded;
 mod growth;
+mod json;
 mod postgres;
 mod time;
 
@@ -16,6 +18,7 @@ use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use bounded::{BoundFunctions, row_bytes};
+pub(crate) use json::JsonOperators;
 pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use time::bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
@@ -51,6 +54,9 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for placeholder in time::gapfill::functions() {
         session.register_udf(placeholder)?;
     }
+    for function in common::functions().into_iter().chain(json::functions()) {
+        session.register_udf(function)?;
+    }
     for function in postgres::functions() {
         session.register_udf(function)?;
     }
@@ -73,6 +79,9 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udf(time::year::function())?;
     session.register_udf(time::at_time_zone::function())?;
     // PostgreSQL's names for them.
+    let uuid = datafusion::functions::string::uuid();
+    let uuid = uuid.as_ref().clone().with_aliases(["gen_random_uuid"]);
+    session.register_udf(Arc::new(uuid))?;
     let sign = datafusion::functions::math::signum();
     let sign = sign.as_ref().clone().with_aliases(["sign"]);
     session.register_udf(Arc::new(sign))?;

@@ -3,6 +3,7 @@
 //! Does: rewrite plans, each file for one subject, before types are settled or after. Does not: make plans faster (`planning`
 //! does), or read syntax (`statement/rewrite` does).
 
+pub(crate) mod bytea;
 pub(crate) mod cast_rounding;
 pub(crate) mod checked;
 pub(crate) mod clocks;

@@ -267,6 +267,11 @@ impl Sql {
                 let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
+            Statement::Truncate(truncate) => {
+                let writing = self.writing(reading, place, running, None);
+                let writing = Box::pin(write::truncate(writing, *truncate)).await?;
+                Ok(self.written((0, writing)))
+            }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
             Statement::Change(_) | Statement::Call(_) if self.transaction.is_some() => {
                 Err(Error::Unsupported {

@@ -55,6 +55,7 @@ pub(crate) enum Statement {
     Insert(Box<ast::Insert>),
     Update(Box<ast::Update>),
     Delete(Box<ast::Delete>),
+    Truncate(Box<ast::Truncate>),
     Show(Show),
     Change(WrittenChange),
     /// A call that changes a table.
@@ -156,6 +157,7 @@ pub(crate) fn parse_tokens(
         ast::Statement::Insert(insert) => Statement::Insert(Box::new(insert)),
         ast::Statement::Update(update) => Statement::Update(Box::new(update)),
         ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
+        ast::Statement::Truncate(truncate) => Statement::Truncate(Box::new(truncate)),
         query => question(DfStatement::Statement(Box::new(query))),
     })
 }
@@ -245,7 +247,10 @@ fn prepare(
     };
     let writes = matches!(
         statement.as_ref(),
-        ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+        ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Truncate(_)
     );
     if writes && !writes_too {
         return Err(Error::Unsupported {

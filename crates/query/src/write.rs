@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE: rows that the planner finds, written by the engine. Changes of names are in `change.rs`.
+//! INSERT, UPDATE, DELETE and TRUNCATE: rows that the planner finds, written by the engine. Changes of names are in `change.rs`.
 //!
 //! Does: plan the part of a statement that reads, hold what it gives in the memory of the statement, and hand it to the
 //! engine as one batch: all of it becomes durable, or nothing. Does not: decide about conflicts or convert values of
@@ -13,6 +13,7 @@ mod relation;
 mod returning;
 mod rows;
 mod source;
+mod truncate;
 mod update;
 mod values;
 mod writer;
@@ -23,6 +24,7 @@ pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use returning::Returning;
 pub(crate) use source::{table_of, table_of_delete, table_of_insert};
+pub(crate) use truncate::truncate;
 pub(crate) use update::update;
 pub(crate) use writer::Writer;
 pub(crate) use writing::Writing;

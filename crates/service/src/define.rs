@@ -26,7 +26,7 @@ mod sequences;
 mod views;
 
 pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
-pub use columns::sequence_of;
+pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
 pub use hypertables::{

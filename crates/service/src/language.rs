@@ -3,6 +3,7 @@
 //! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
 //! to the surfaces.
 
+pub(crate) mod bytea;
 pub(crate) mod numbers;
 pub(crate) mod params;
 pub(crate) mod sets;

@@ -37,6 +37,7 @@ pub use heap::set_up_heap;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
+pub use language::bytea::bytes_of_text;
 pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};

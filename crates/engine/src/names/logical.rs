@@ -17,6 +17,7 @@ use crate::parts::{take_byte, take_u32};
 
 pub(crate) use decimal::Decimal;
 use decimal::{Unread, sortable, unsortable};
+pub use json::Json;
 
 /// The longest time of a day.
 const DAY_NS: i64 = 86_400_000_000_000;

@@ -20,7 +20,8 @@ pub(crate) fn tag(statement: &str) -> Option<Tag> {
         "UPDATE" => Some(Tag::Rows("UPDATE")),
         "DELETE" => Some(Tag::Rows("DELETE")),
         "SET" | "RESET" => Some(Tag::Done(first)),
-        "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "KILL" => {
+        "TRUNCATE" => Some(Tag::Done("TRUNCATE TABLE".to_owned())),
+        "CREATE" | "ALTER" | "DROP" | "KILL" => {
             let (mut second, mut rest) = word(rest);
             while matches!(second.as_str(), "OR" | "REPLACE") {
                 (second, rest) = word(rest);

@@ -144,7 +144,7 @@ fn a_client_in_python_speaks_the_protocol() {
 
 /// What the guide shows, as it stands there.
 #[test]
-fn the_guide_s_client_and_influxql_read_the_same_record() {
+fn the_guide_s_client_sql_and_influxql_read_the_same_record() {
     let program = Program::start();
     let guide = folder().join("../../docs/guide/tstorage.md");
     let guide = std::fs::read_to_string(guide).unwrap();
@@ -168,6 +168,24 @@ fn the_guide_s_client_and_influxql_read_the_same_record() {
         .unwrap();
     let mut said = BufReader::new(client.stdout.take().unwrap()).lines();
     assert_eq!(said.next().unwrap().unwrap(), "put");
+    let shown = guide
+        .split("$ nilometer sql -d tstorage \"")
+        .nth(1)
+        .unwrap();
+    let (query, rest) = shown.split_once("\"\n").unwrap();
+    let table = rest.split("```").next().unwrap();
+    let asked = Command::new(env!("CARGO_BIN_EXE_nilometer"))
+        .args(["sql", "--url", &format!("http://{}", program.http)])
+        .args(["-d", "tstorage", query])
+        .output()
+        .unwrap();
+    assert_ok(&asked);
+    let printed = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim_end().to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    assert_eq!(lines(&printed), lines(table));
     let shown = guide.split("'q=").nth(1).unwrap();
     let (query, rest) = shown.split_once("'\n").unwrap();
     let answer = rest.lines().next().unwrap();

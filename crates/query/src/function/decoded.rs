@@ -1,18 +1,19 @@
-//! Functions of a tag's texts that answer numbers, as plain numbers.
+//! Functions of a tag's texts that answer numbers, as plain numbers; of bytes, the lengths.
 //!
 //! Tags are dictionaries, and some functions of texts (`length` and its like) answer a dictionary of numbers, with one entry
 //! for each value of the tag. Functions of numbers take none of those: `abs(length(host))` was refused. Does: unpack what is
-//! answered. Does not: touch functions that answer texts.
+//! answered, and count the bytes of `bytea`, which the library's functions do not take. Does not: touch functions that answer texts.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::Result;
+use arrow::array::{ArrayRef, AsArray, Int32Array};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    Signature, TypeSignature,
 };
 
 /// The functions that do: one for each in whose place a session has it under all its names.
@@ -22,7 +23,22 @@ const PACKED: [&str; 4] = ["character_length", "octet_length", "bit_length", "as
 pub(super) fn register(session: &mut SessionState) -> Result<()> {
     for name in PACKED {
         let function = session.udf(name)?;
-        session.register_udf(Arc::new(ScalarUDF::new_from_impl(Decoded(function))))?;
+        let mut signature = function.signature().clone();
+        let unit = match name {
+            "character_length" | "octet_length" => Some(1),
+            "bit_length" => Some(8),
+            _ => None,
+        };
+        if unit.is_some() {
+            let of_bytes = TypeSignature::Exact(vec![DataType::Binary]);
+            signature.type_signature =
+                TypeSignature::OneOf(vec![signature.type_signature, of_bytes]);
+        }
+        session.register_udf(Arc::new(ScalarUDF::new_from_impl(Decoded {
+            function,
+            signature,
+            unit,
+        })))?;
     }
     Ok(())
 }
@@ -36,32 +52,63 @@ fn unpacked(kind: &DataType) -> Option<&DataType> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Decoded(Arc<ScalarUDF>);
+struct Decoded {
+    function: Arc<ScalarUDF>,
+    signature: Signature,
+    /// What a byte counts; `None` = bytes are not taken.
+    unit: Option<usize>,
+}
+
+impl Decoded {
+    fn is_of_bytes<'a>(&self, kinds: impl IntoIterator<Item = &'a DataType>) -> bool {
+        self.unit.is_some() && kinds.into_iter().eq([&DataType::Binary])
+    }
+}
+
+/// The length of each value in units of which a byte has so many.
+fn lengths_of_bytes(values: &ArrayRef, unit: usize) -> Result<ArrayRef> {
+    let lengths = values.as_binary::<i32>().iter().map(|value| {
+        let length = value.map(|value| value.len().checked_mul(unit));
+        let length = length.map(|length| length.and_then(|it| i32::try_from(it).ok()));
+        match length {
+            Some(None) => Err(exec_datafusion_err!("integer out of range")),
+            Some(length) => Ok(length),
+            None => Ok(None),
+        }
+    });
+    Ok(Arc::new(lengths.collect::<Result<Int32Array>>()?))
+}
 
 impl ScalarUDFImpl for Decoded {
     fn name(&self) -> &str {
-        self.0.name()
+        self.function.name()
     }
 
     fn aliases(&self) -> &[String] {
-        self.0.aliases()
+        self.function.aliases()
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        &self.signature
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
+        self.function.documentation()
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let kind = self.0.return_type(arg_types)?;
+        if self.is_of_bytes(arg_types) {
+            return Ok(DataType::Int32);
+        }
+        let kind = self.function.return_type(arg_types)?;
         Ok(unpacked(&kind).cloned().unwrap_or(kind))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let field = self.0.return_field_from_args(args)?;
+        if self.is_of_bytes(args.arg_fields.iter().map(|field| field.data_type())) {
+            return Ok(Arc::new(Field::new(self.name(), DataType::Int32, true)));
+        }
+        let field = self.function.return_field_from_args(args)?;
         Ok(match unpacked(field.data_type()) {
             Some(kind) => {
                 let kind = kind.clone();
@@ -72,18 +119,32 @@ impl ScalarUDFImpl for Decoded {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(arg_types)
+        self.function.coerce_types(arg_types)
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let (Some(unit), [value]) = (self.unit, args.args.as_slice())
+            && value.data_type() == DataType::Binary
+        {
+            let lengths = lengths_of_bytes(&value.to_array(args.number_rows)?, unit)?;
+            return Ok(match value {
+                ColumnarValue::Array(_) => ColumnarValue::Array(lengths),
+                ColumnarValue::Scalar(_) => {
+                    ColumnarValue::Scalar(ScalarValue::try_from_array(&lengths, 0)?)
+                }
+            });
+        }
         let wanted = args.return_field.data_type().clone();
         // What the function itself would say that it answers.
-        let inner = self.0.inner().return_field_from_args(ReturnFieldArgs {
-            arg_fields: &args.arg_fields,
-            scalar_arguments: &vec![None; args.arg_fields.len()],
-        })?;
+        let inner = self
+            .function
+            .inner()
+            .return_field_from_args(ReturnFieldArgs {
+                arg_fields: &args.arg_fields,
+                scalar_arguments: &vec![None; args.arg_fields.len()],
+            })?;
         args.return_field = inner;
-        let answered = self.0.invoke_with_args(args)?;
+        let answered = self.function.invoke_with_args(args)?;
         if answered.data_type() == wanted {
             return Ok(answered);
         }

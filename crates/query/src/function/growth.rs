@@ -11,6 +11,7 @@ use datafusion::common::Result;
 use datafusion::functions::regex::regexpcount::regexp_count_func;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
+use super::json::is_of_json;
 use crate::limits::sizes::lengths_each;
 
 /// What a pattern's letter can stand for, in letters.
@@ -64,7 +65,7 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 189] = [
     ("__asof_match", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
@@ -132,6 +133,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("ceil", Growth::Fixed),
     ("character_length", Growth::Fixed),
     ("chr", Growth::Fixed),
+    ("clock_timestamp", Growth::Fixed),
     ("coalesce", Growth::Linear),
     ("concat", Growth::Sum),
     ("concat_ws", Growth::SumWith),
@@ -156,6 +158,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("find_in_set", Growth::Fixed),
     ("flatten", Growth::Linear),
     ("floor", Growth::Fixed),
+    ("format", Growth::Sum),
     ("from_unixtime", Growth::Fixed),
     ("gcd", Growth::Fixed),
     ("generate_series", Growth::Range),
@@ -164,6 +167,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("initcap", Growth::Linear),
     ("inner_product", Growth::Fixed),
     ("interpolate", Growth::Fixed),
+    ("isfinite", Growth::Fixed),
     ("isnan", Growth::Fixed),
     ("iszero", Growth::Fixed),
     ("lcm", Growth::Fixed),
@@ -186,10 +190,13 @@ pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("map_extract", Growth::Linear),
     ("map_keys", Growth::Linear),
     ("map_values", Growth::Linear),
+    ("md5", Growth::Fixed),
     ("named_struct", Growth::Sum),
     ("nanvl", Growth::Fixed),
     ("now", Growth::Fixed),
     ("nullif", Growth::Linear),
+    ("num_nonnulls", Growth::Fixed),
+    ("num_nulls", Growth::Fixed),
     ("nvl", Growth::Linear),
     ("nvl2", Growth::Linear),
     ("octet_length", Growth::Fixed),
@@ -245,6 +252,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("upper", Growth::Linear),
     ("uuid", Growth::Fixed),
     ("version", Growth::Fixed),
+    ("width_bucket", Growth::Fixed),
     ("with_metadata", Growth::Linear),
     ("||", Growth::Sum),
 ];
@@ -257,6 +265,7 @@ pub(super) fn growth_of(function: &ScalarUDF) -> Option<Growth> {
         .ok()
         .and_then(|at| FUNCTIONS.get(at))
         .map(|(_, growth)| *growth)
+        .or_else(|| is_of_json(name).then_some(Growth::Sum))
 }
 
 impl Growth {

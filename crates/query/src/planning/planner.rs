@@ -19,12 +19,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use crate::SqlOptions;
-use crate::function::{BoundFunctions, Extract};
+use crate::function::{BoundFunctions, Extract, JsonOperators};
 use crate::limits::patterns::BoundPatterns;
 use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::planning::recognise;
+use crate::semantics::bytea::TextAsBytes;
 use crate::semantics::cast_rounding::RoundCasts;
 use crate::semantics::checked::{self, CheckIntegers};
 use crate::semantics::distinct_on::DistinctOnce;
@@ -60,6 +61,7 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(WindowKeys));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
+    rules.push(Arc::new(TextAsBytes::new()));
     rules.push(Arc::new(CheckIntegers));
     rules.push(Arc::new(CompareFloats));
     rules.push(Arc::new(BoundPatterns::new()));
@@ -70,6 +72,7 @@ pub(crate) fn extend(
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
     planners.insert(0, Arc::new(Intervals));
+    planners.insert(0, Arc::new(JsonOperators::new()));
     builder
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(TimeSeriesPlanner))

@@ -391,7 +391,6 @@ pub(super) fn unsupported(statement: &str) -> Error {
         "SET" | "RESET" => {
             "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...); a time zone is the parameter timezone of a request"
         }
-        "TRUNCATE" => "write DELETE FROM and the table",
         "EXPLAIN" => "explain the statement itself",
         "MERGE" => "write INSERT ... ON CONFLICT",
         "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",

@@ -4,7 +4,6 @@
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
 pub(crate) mod acquisition;
-mod any;
 mod casts;
 pub(super) mod catalogue;
 mod distinct;
@@ -12,11 +11,10 @@ mod exact;
 mod grouping;
 pub(crate) mod insert_alias;
 mod join;
-mod modulo;
-mod power;
+mod json;
+mod operators;
 mod rows;
-mod similar;
-mod symmetric;
+mod sets;
 mod unnest;
 
 use std::ops::ControlFlow;
@@ -35,7 +33,8 @@ use crate::statement::types::{cast, null};
 use crate::walk;
 
 pub(crate) use join::asof_joins;
-pub(crate) use symmetric::between_symmetric;
+pub(crate) use operators::symmetric::between_symmetric;
+use operators::{any, modulo, power, similar, symmetric};
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
@@ -57,6 +56,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         truncate_in_zone(expr);
         truncate_below_a_second(expr);
         exact::rewrite(expr);
+        json::rewrite(expr);
         if let Err(error) = similar::rewrite(expr).and_then(|()| grouping::rewrite(expr)) {
             failed = Some(error);
             return ControlFlow::Break(());
@@ -153,11 +153,13 @@ impl VisitorMut for Tables {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         limit_as_fetched(query);
+        sets::of_query(query);
         casts::rewrite(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        sets::of_table(table);
         unnest::rewrite(table);
         acquisition::rewrite(table);
         ControlFlow::Continue(())

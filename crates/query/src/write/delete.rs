@@ -76,7 +76,7 @@ pub(crate) async fn delete(
 }
 
 /// Finds the rows and deletes these, again where somebody else was faster.
-async fn by_rows_again<'a>(
+pub(super) async fn by_rows_again<'a>(
     mut writing: Writing<'a>,
     name: &TableName,
     sources: &Sources,

@@ -76,7 +76,7 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
     {
         batch = without(&batch, 0, Some(&first))?;
     }
-    let new = shall_be(&schema, &batch)?;
+    let new = shall_be(&schema, &batch, update.position, &reading.zone)?;
     let rules = Rules::of_relation(&schema);
     let mut writing = rules.checked(writing, &new).await?;
     if writing.returns() {
@@ -191,18 +191,7 @@ fn changed(
     zone: &Zone,
 ) -> Result<Vec<RelationChange>, Error> {
     let old = keys(schema, batch)?;
-    let arrow = schema.shown_columns().schema;
-    let new = batch.columns().iter().skip(schema.primary_key.len());
-    let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
-        .fields()
-        .iter()
-        .zip(new)
-        .map(|(field, array)| {
-            let array = fitted(array, field, position, zone)?;
-            Ok((field.as_ref().clone(), array))
-        })
-        .collect();
-    let new = schema.rows_of(&batch_of(columns?, batch.num_rows())?)?;
+    let new = schema.rows_of(&shall_be(schema, batch, position, zone)?)?;
     Ok(if moves {
         vec![
             RelationChange::Delete(Arc::clone(schema), old),
@@ -214,11 +203,24 @@ fn changed(
 }
 
 /// The rows as they shall be, of what [`changed_columns`] has read.
-fn shall_be(schema: &RelationSchema, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+fn shall_be(
+    schema: &RelationSchema,
+    batch: &RecordBatch,
+    position: Option<Position>,
+    zone: &Zone,
+) -> Result<RecordBatch, Error> {
     let arrow = schema.shown_columns().schema;
-    let fields = arrow.fields().iter().map(|field| field.as_ref().clone());
     let new = batch.columns().iter().skip(schema.primary_key.len());
-    batch_of(fields.zip(new.cloned()).collect(), batch.num_rows())
+    let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
+        .fields()
+        .iter()
+        .zip(new)
+        .map(|(field, array)| {
+            let array = fitted(array, field, position, zone)?;
+            Ok((field.as_ref().clone(), array))
+        })
+        .collect();
+    batch_of(columns?, batch.num_rows())
 }
 
 /// The primary keys that a batch has in its first columns, in the key's order.

@@ -11,6 +11,7 @@ use arrow::util::display::FormatOptions;
 use nilometer_engine::{Error as EngineError, LogicalType, RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
+use crate::semantics::bytea::bytes_of_texts;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
 
@@ -57,6 +58,10 @@ pub(crate) fn fitted(
             };
             wrong(format!("column \"{}\": {reason}", field.name()))
         });
+    }
+    if is_text && *wanted == DataType::Binary {
+        let bytes = bytes_of_texts(array);
+        return bytes.map_err(|message| wrong(format!("column \"{}\": {message}", field.name())));
     }
     if is_text && is_time {
         let times = times::of_texts(array, zone)

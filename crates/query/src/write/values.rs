@@ -11,6 +11,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field};
 use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
 use nilometer_engine::{NUMERIC_DIGITS_MAX, SQL_TYPE};
+use nilometer_service::bytes_of_text;
 
 use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
@@ -276,29 +277,11 @@ fn quoted(literal: &Literal<'_>) -> Option<String> {
     }
 }
 
-/// `X'00ff'`, or `'\x00ff'` as PostgreSQL writes it, or the bytes of a text.
+/// `X'00ff'`, or a text as PostgreSQL reads it.
 fn bytes(literal: &Literal<'_>) -> Option<Vec<u8>> {
     match literal.value {
-        Value::HexStringLiteral(digits) => unhex(digits),
-        Value::SingleQuotedString(text) => match text.strip_prefix("\\x") {
-            Some(digits) => unhex(digits),
-            None => Some(text.as_bytes().to_vec()),
-        },
+        Value::HexStringLiteral(digits) => bytes_of_text(&format!("\\x{digits}")).ok(),
+        Value::SingleQuotedString(text) => bytes_of_text(text).ok(),
         _ => None,
     }
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let nibbles: Option<Vec<u8>> = digits
-        .chars()
-        .map(|digit| {
-            digit
-                .to_digit(16)
-                .and_then(|nibble| u8::try_from(nibble).ok())
-        })
-        .collect();
-    let nibbles = nibbles?;
-    let (pairs, rest) = nibbles.as_chunks::<2>();
-    rest.is_empty()
-        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }

@@ -423,6 +423,25 @@ pub(super) fn default_of<'a>(table: &'a TableSchema, column: &str) -> Option<&'a
 
 /// The sequence that numbers a column, of a table or a relation.
 pub fn sequence_of(snapshot: &Snapshot, name: &TableName, column: &str) -> Option<String> {
+    numbers_of_column(snapshot, name, column).map(|it| it.sequence)
+}
+
+/// The sequences that were made for the columns of a table or relation, each with its first number.
+pub fn own_sequences(snapshot: &Snapshot, name: &TableName) -> Vec<(TableName, i64)> {
+    let all = sequences::sequences(snapshot, &name.database, &name.schema);
+    let own = all.into_iter().filter(|it| it.of.0 == name.table);
+    let own = own.filter_map(|it| {
+        let numbered = numbers_of_column(snapshot, name, &it.of.1)?;
+        let sequence = TableName {
+            table: it.name,
+            ..name.clone()
+        };
+        (numbered.sequence == sequence.table).then_some((sequence, numbered.start))
+    });
+    own.collect()
+}
+
+fn numbers_of_column(snapshot: &Snapshot, name: &TableName, column: &str) -> Option<Numbered> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let default = if let Some(table) = snapshot.table(database, schema, of) {
         default_of(&table, column).map(str::to_owned)
@@ -433,5 +452,5 @@ pub fn sequence_of(snapshot: &Snapshot, name: &TableName, column: &str) -> Optio
         let at = columns.position(|it| it.name == column)?;
         relation.declared_column(at)?.default.clone()
     };
-    Some(Numbered::of(&default?)?.sequence)
+    Numbered::of(&default?)
 }

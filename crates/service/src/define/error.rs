@@ -73,6 +73,14 @@ pub enum DefineError {
         /// What is wrong, and what to write.
         reason: String,
     },
+    /// A table of records would not keep all of them.
+    #[error(
+        "\"{table}\" holds records of the TStorage protocol, which keeps those of one key and time; copy them into a table with other duplicates"
+    )]
+    OverwritesRecords {
+        /// The table.
+        table: String,
+    },
     /// Nothing has a time that could divide it.
     #[error(
         "\"{table}\" is a relation: its primary key leaves the time out, so it is not kept by time; make the table without the key, or with the time in it"

@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnKind, Declared, Engine, Error as EngineError, LogicalType, NewColumn, NewRelation,
-    PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
+    ColumnId, ColumnKind, Declared, Engine, Error as EngineError, LogicalType, NewColumn,
+    NewRelation, PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
 };
 
 use super::change::{Column, TableName};
@@ -25,6 +25,8 @@ const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 const OWN: [&str; 7] = ["cid", "mid", "moid", "cap", "time", "acq", "payload"];
 /// Bytes that are passed over.
 const SKIP: &str = "skip";
+/// Stands between the name of a column and its id in the text that is kept, so that another name is followed.
+const ID: char = '#';
 
 /// How a number stands in a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,22 +115,8 @@ impl PayloadSchema {
 }
 
 fn column(name: &str, kind: &str, at: usize) -> Result<PayloadColumn, String> {
-    let is_name = |name: &str| {
-        let starts = name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
-        starts
-            && name
-                .chars()
-                .all(|it| it.is_ascii_alphanumeric() || it == '_')
-    };
-    if !is_name(name) {
-        return Err(format!(
-            "{name:?} is no name for a column of numbers; write one of letters, digits and _"
-        ));
-    }
     let name = name.to_ascii_lowercase();
-    if OWN.contains(&name.as_str()) {
-        return Err(format!("the records have a column {name:?} already"));
-    }
+    check_name(&name)?;
     let kind = kind.to_ascii_lowercase();
     let (base, order) = match (kind.strip_suffix("be"), kind.strip_suffix("le")) {
         (Some(base), _) => (base, Some(true)),
@@ -166,6 +154,21 @@ fn column(name: &str, kind: &str, at: usize) -> Result<PayloadColumn, String> {
     })
 }
 
+/// Whether a column of numbers can have this name: the list has it without quotes.
+fn check_name(name: &str) -> Result<(), String> {
+    let starts = name.starts_with(|it: char| it.is_ascii_lowercase() || it == '_');
+    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_';
+    if !starts || !name.chars().all(is_plain) || name == SKIP {
+        return Err(format!(
+            "{name:?} is no name for a column of numbers; write one of small letters, digits and _"
+        ));
+    }
+    if OWN.contains(&name) {
+        return Err(format!("the records have a column {name:?} already"));
+    }
+    Ok(())
+}
+
 impl fmt::Display for PayloadSchema {
     /// As it is written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,7 +196,7 @@ impl fmt::Display for PayloadSchema {
     }
 }
 
-/// The payload schema of a table; `None` = it has none.
+/// The payload schema of a table, its columns by the names that they have now; `None` = it has none.
 pub fn payload_schema(
     snapshot: &Snapshot,
     (database, schema): (&str, &str),
@@ -204,8 +207,70 @@ pub fn payload_schema(
         .get(&[Value::I64(table.id.0.into())])?;
     match row.get(1) {
         // What a later version keeps, and this one does not read, is nothing to this one.
-        Some(Value::Text(text)) => PayloadSchema::parse(text).ok(),
+        Some(Value::Text(text)) => kept(text, table),
         _ => None,
+    }
+}
+
+/// Reads the text that is kept: columns that have an id are those of the table with it, whatever they are called, and nothing
+/// once they are dropped.
+fn kept(text: &str, table: &TableSchema) -> Option<PayloadSchema> {
+    let mut ids = Vec::new();
+    let items = text.split(',').map(|item| {
+        let (name, kind) = item.trim().split_once(char::is_whitespace)?;
+        let (name, id) = match name.split_once(ID) {
+            Some((name, id)) => (name, Some(ColumnId(id.parse().ok()?))),
+            None => (name, None),
+        };
+        if name != SKIP {
+            ids.push(id);
+        }
+        Some(format!("{name} {kind}"))
+    });
+    let items = items.collect::<Option<Vec<String>>>()?;
+    let schema = PayloadSchema::parse(&items.join(",")).ok()?;
+    let named = schema.columns.into_iter().zip(ids);
+    let columns = named.filter_map(|(column, id)| {
+        let name = match id {
+            Some(id) => {
+                let mut fields = table.fields.iter();
+                fields.find(|field| field.id == id)?.name.clone()
+            }
+            None => column.name,
+        };
+        Some(PayloadColumn { name, ..column })
+    });
+    let columns: Vec<PayloadColumn> = columns.collect();
+    (!columns.is_empty()).then_some(PayloadSchema { columns })
+}
+
+/// The text that is kept: columns with the ids that they have in the table.
+fn to_keep(schema: &PayloadSchema, table: &TableSchema) -> String {
+    let columns = schema.columns.iter().map(|column| PayloadColumn {
+        name: match table.field(&column.name) {
+            Some(field) => format!("{}{ID}{}", column.name, field.id.0),
+            None => column.name.clone(),
+        },
+        ..column.clone()
+    });
+    let columns = columns.collect();
+    PayloadSchema { columns }.to_string()
+}
+
+/// Refuses a new name for a column of the payload schema that the schema could not be written with.
+pub(super) fn check_rename(
+    snapshot: &Snapshot,
+    name: &TableName,
+    table: &TableSchema,
+    (column, to): (&str, &str),
+) -> Result<(), crate::Error> {
+    let place = (name.database.as_str(), name.schema.as_str());
+    let schema = payload_schema(snapshot, place, table);
+    match schema {
+        Some(schema) if schema.columns.iter().any(|it| it.name == column) => {
+            check_name(to).map_err(refused)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -298,14 +363,18 @@ pub(super) fn set(
         };
         engine.add_declared_column(place.0, place.1, &name.table, column, &Declared::default())?;
     }
-    Ok(store(engine, place, id, &new)?)
+    // As it is with the columns that it has just got.
+    let now = engine.snapshot().table(place.0, place.1, &name.table);
+    let now = now.filter(|now| now.id == table.id);
+    let text = to_keep(&new, now.as_deref().unwrap_or(table));
+    Ok(store(engine, place, id, &text)?)
 }
 
 fn store(
     engine: &Arc<Engine>,
     place: (&str, &str),
     id: Value,
-    schema: &PayloadSchema,
+    text: &str,
 ) -> Result<(), EngineError> {
     let column = |name: &str, kind| RelationColumn {
         name: name.to_owned(),
@@ -321,7 +390,7 @@ fn store(
         unique: Vec::new(),
     };
     engine.create_relation(place.0, place.1, PAYLOAD_SCHEMAS, &relation)?;
-    let row = vec![id, Value::from(schema.to_string().as_str())];
+    let row = vec![id, Value::from(text)];
     views::replace(engine, place, PAYLOAD_SCHEMAS, vec![row])
 }
 

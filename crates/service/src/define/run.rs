@@ -16,6 +16,7 @@ use super::own_relations::is_hidden;
 use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
+use super::records::lack_of_records;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
@@ -486,6 +487,7 @@ fn alter_table(
         }
         TableChange::RenameColumn { column, to } => {
             find_column(&column)?;
+            payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }
         TableChange::Type {
@@ -527,13 +529,20 @@ fn alter_table(
         }
         TableChange::Set(list) => {
             let mut settings = table.settings;
+            let mut payloads = Vec::new();
             for setting in list {
                 match setting {
-                    TableSetting::TstoragePayload(text) => {
-                        payload::set(engine, name, table, &text)?;
-                    }
+                    TableSetting::TstoragePayload(text) => payloads.push(text),
                     setting => setting.apply(&mut settings),
                 }
+            }
+            let is_of_records = || lack_of_records(table).is_none();
+            if settings.duplicates != table.settings.duplicates && is_of_records() {
+                let table = of.clone();
+                return Err(DefineError::OverwritesRecords { table }.about(Part::Other));
+            }
+            for text in payloads {
+                payload::set(engine, name, table, &text)?;
             }
             if settings != table.settings {
                 engine.set_table(database, schema, of, settings)?;

@@ -393,6 +393,94 @@ fn a_table_without_payloads_has_no_payload_schema() {
     );
 }
 
+/// A column of the list that got another name was not written any more, and the list went on naming what was not there. Found by
+/// an attack on TStorage's surface from outside.
+#[test]
+fn a_payload_schema_follows_its_columns_to_other_names() {
+    let (engine, scope) = (engine(), Scope::of_database("d"));
+    let run = |change| run(&engine, &Principal::anyone(), &scope, change);
+    let rename = |column: &str, to: &str| {
+        let (column, to) = (column.to_owned(), to.to_owned());
+        alter("records", TableChange::RenameColumn { column, to })
+    };
+    let kept = || {
+        let snapshot = engine.snapshot();
+        let table = snapshot.table("d", "public", "records").unwrap();
+        payload_schema(&snapshot, ("d", "public"), &table).map(|it| it.to_string())
+    };
+    run(create_database("d")).unwrap();
+    run(plain("records", &[("payload", PhysicalType::Bytes, None)])).unwrap();
+    run(set_payload("a int2be, skip 3, b float8le, c uint1")).unwrap();
+    run(rename("a", "volts")).unwrap();
+    run(rename("c", "a")).unwrap();
+    let now = "volts int2be, skip 3, b float8le, a uint1";
+    assert_eq!(kept().as_deref(), Some(now));
+    // The list could not be written with such a name.
+    for to in ["Upper", "two words", "skip", "1st", "acq", ""] {
+        assert!(run(rename("b", to)).is_err(), "{to}");
+    }
+    assert_eq!(kept().as_deref(), Some(now));
+    // What is dropped is passed over; a column of its name that comes later is another one.
+    let drop = |column: &str| {
+        let column = column.to_owned();
+        let if_exists = false;
+        alter("records", TableChange::Drop { column, if_exists })
+    };
+    run(drop("b")).unwrap();
+    assert_eq!(kept().as_deref(), Some("volts int2be, skip 11, a uint1"));
+    let column = Column {
+        name: "b".to_owned(),
+        kind: ColumnKind::Field(PhysicalType::F64),
+        declared: Declared::default(),
+    };
+    let if_not_exists = false;
+    run(alter(
+        "records",
+        TableChange::Add {
+            column,
+            if_not_exists,
+        },
+    ))
+    .unwrap();
+    assert_eq!(kept().as_deref(), Some("volts int2be, skip 11, a uint1"));
+    run(drop("a")).unwrap();
+    run(drop("volts")).unwrap();
+    assert_eq!(kept(), None);
+}
+
+/// `SET (duplicates = 'last')` on a table of records was done, and every PUT and GET refused from then on.
+#[test]
+fn a_table_of_records_keeps_its_duplicates() {
+    let (engine, scope) = (engine(), Scope::of_database("d"));
+    let run = |change| run(&engine, &Principal::anyone(), &scope, change);
+    let set = |list: Vec<TableSetting>| alter("records", TableChange::Set(list));
+    run(create_database("d")).unwrap();
+    let records = records::new_records();
+    run(Change::CreateTable {
+        path: "records".into(),
+        if_not_exists: false,
+        columns: records.columns,
+        settings: records.settings,
+        declared: records.declared,
+        is_hypertable: false,
+        payload: None,
+    })
+    .unwrap();
+    let last = TableSetting::Duplicates(Duplicates::Last);
+    let payload = TableSetting::TstoragePayload("a int1".to_owned());
+    let refused = run(set(vec![payload, last.clone()])).unwrap_err();
+    assert!(refused.to_string().contains("copy them"), "{refused}");
+    assert_eq!(refused.class(), Class::BadRequest, "{refused}");
+    let table = engine.snapshot().table("d", "public", "records").unwrap();
+    assert!(table.field("a").is_none(), "a refused list changes nothing");
+    let keep = TableSetting::Duplicates(Duplicates::Keep);
+    run(set(vec![keep, TableSetting::PartitionInterval(DAY_NS)])).unwrap();
+    // Without its payload it is a table as others are.
+    let (column, if_exists) = ("payload".to_owned(), false);
+    run(alter("records", TableChange::Drop { column, if_exists })).unwrap();
+    run(set(vec![last])).unwrap();
+}
+
 fn reopened(disk: &Arc<MemoryDisk>) -> Arc<Engine> {
     let (disk, clock) = (Arc::clone(disk), Arc::new(SystemClock));
     let engine = Engine::open(disk, clock, FilePath::new("/data"), Options::default()).unwrap();

@@ -171,6 +171,7 @@ impl Fault {
             DefineError::Reserved { .. }
             | DefineError::KeepsOwn { .. }
             | DefineError::PayloadSchema { .. }
+            | DefineError::OverwritesRecords { .. }
             | DefineError::TimeColumn
             | DefineError::Narrower { .. } => Self::Definition,
         }

@@ -128,7 +128,8 @@ impl Statement {
     pub(crate) fn defines(&self) -> bool {
         match self {
             Self::Change(tag) => {
-                !matches!(tag.as_str(), "INSERT 0" | "UPDATE" | "DELETE" | "MERGE")
+                let of_rows = ["INSERT 0", "UPDATE", "DELETE", "MERGE", "TRUNCATE TABLE"];
+                !of_rows.contains(&tag.as_str())
             }
             _ => false,
         }
@@ -233,8 +234,9 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
         "do" => Statement::Unsupported("DO"),
         "insert" => Statement::Change("INSERT 0".to_owned()),
         "update" | "delete" | "merge" => Statement::Change(first.to_uppercase()),
-        "create" | "drop" | "alter" | "truncate" | "grant" | "revoke" | "comment" | "kill"
-        | "refresh" | "reindex" => Statement::Change(tag(&first, &mut reader)),
+        "truncate" => Statement::Change("TRUNCATE TABLE".to_owned()),
+        "create" | "drop" | "alter" | "grant" | "revoke" | "comment" | "kill" | "refresh"
+        | "reindex" => Statement::Change(tag(&first, &mut reader)),
         _ => Statement::Query,
     })
 }
@@ -253,8 +255,6 @@ fn tag(first: &str, reader: &mut Reader<'_>) -> String {
                 break;
             }
         }
-    } else if first == "truncate" {
-        words.push("TABLE".to_owned());
     }
     words.join(" ")
 }

@@ -1,8 +1,8 @@
-//! JSON: whether a text is some, and its one form as PostgreSQL's `jsonb` prints it.
+//! JSON: whether a text is some, its tree, and its one form as PostgreSQL's `jsonb` prints it.
 //!
-//! Does: read RFC 8259. Does not: keep a tree longer than a call.
+//! Does: read RFC 8259. Does not: keep trees, or calculate with numbers.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use super::decimal::Decimal;
 
@@ -21,12 +21,17 @@ pub(super) fn canonical(text: &str) -> Result<String, usize> {
     Ok(out)
 }
 
-enum Value {
-    /// null, true, false or a number.
+/// A value of JSON. Its text is that of PostgreSQL's `jsonb`: keys in order of length and bytes, the last of equal ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Json {
+    /// null, true, false or a number, as it is printed.
     Word(String),
+    /// A string.
     Text(String),
-    Array(Vec<Value>),
-    Object(Vec<(String, Value)>),
+    /// An array.
+    Array(Vec<Json>),
+    /// An object, its entries in the order in which they were written; of equal keys the last one counts.
+    Object(Vec<(String, Json)>),
 }
 
 struct Parser<'a> {
@@ -34,7 +39,7 @@ struct Parser<'a> {
     at: usize,
 }
 
-fn parse(text: &str) -> Result<Value, usize> {
+fn parse(text: &str) -> Result<Json, usize> {
     let mut parser = Parser { text, at: 0 };
     let value = parser.value(0)?;
     parser.spaces();
@@ -71,7 +76,7 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, usize> {
+    fn value(&mut self, depth: usize) -> Result<Json, usize> {
         if depth > DEPTH_MAX {
             return Err(self.at);
         }
@@ -79,7 +84,7 @@ impl Parser<'_> {
         match self.peek() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
-            Some(b'"') => self.string().map(Value::Text),
+            Some(b'"') => self.string().map(Json::Text),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => {
                 let rest = self.text.get(self.at..).unwrap_or_default();
@@ -87,17 +92,17 @@ impl Parser<'_> {
                 let word = words.iter().find(|word| rest.starts_with(**word));
                 let word = word.ok_or(self.at)?;
                 self.at += word.len();
-                Ok(Value::Word((*word).to_owned()))
+                Ok(Json::Word((*word).to_owned()))
             }
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value, usize> {
+    fn object(&mut self, depth: usize) -> Result<Json, usize> {
         self.at += 1;
-        let mut entries: Vec<(String, Value)> = Vec::new();
+        let mut entries: Vec<(String, Json)> = Vec::new();
         self.spaces();
         if self.take(b'}') {
-            return Ok(Value::Object(entries));
+            return Ok(Json::Object(entries));
         }
         loop {
             self.spaces();
@@ -113,15 +118,15 @@ impl Parser<'_> {
             }
         }
         self.expect(b'}')?;
-        Ok(Value::Object(entries))
+        Ok(Json::Object(entries))
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value, usize> {
+    fn array(&mut self, depth: usize) -> Result<Json, usize> {
         self.at += 1;
         let mut items = Vec::new();
         self.spaces();
         if self.take(b']') {
-            return Ok(Value::Array(items));
+            return Ok(Json::Array(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
@@ -131,7 +136,7 @@ impl Parser<'_> {
             }
         }
         self.expect(b']')?;
-        Ok(Value::Array(items))
+        Ok(Json::Array(items))
     }
 
     fn digits(&mut self) -> Result<usize, usize> {
@@ -145,7 +150,7 @@ impl Parser<'_> {
         Ok(self.at - start)
     }
 
-    fn number(&mut self) -> Result<Value, usize> {
+    fn number(&mut self) -> Result<Json, usize> {
         let start = self.at;
         self.take(b'-');
         let is_zero = self.peek() == Some(b'0');
@@ -174,7 +179,7 @@ impl Parser<'_> {
         if text.starts_with('-') && text.bytes().all(|it| matches!(it, b'-' | b'0' | b'.')) {
             text.remove(0);
         }
-        Ok(Value::Word(text))
+        Ok(Json::Word(text))
     }
 
     fn string(&mut self) -> Result<String, usize> {
@@ -235,14 +240,41 @@ impl Parser<'_> {
     }
 }
 
-impl Value {
-    fn print(self, out: &mut String) {
+impl Json {
+    /// Reads a text; the error is the byte at which it is no JSON.
+    pub fn parse(text: &str) -> Result<Self, usize> {
+        parse(text)
+    }
+
+    /// The entries of an object as they count: in order of length and bytes of their keys, the last of equal ones; nothing of
+    /// another value.
+    pub fn entries(&self) -> Vec<(&str, &Self)> {
+        let Self::Object(entries) = self else {
+            return Vec::new();
+        };
+        let mut sorted: Vec<(&str, &Self)> = entries
+            .iter()
+            .map(|(key, value)| (key.as_str(), value))
+            .collect();
+        // A stable sort, so that of equal keys the last one is the last written.
+        sorted.sort_by(|(a, _), (b, _)| (a.len(), a.as_bytes()).cmp(&(b.len(), b.as_bytes())));
+        let mut counted: Vec<(&str, &Self)> = Vec::with_capacity(sorted.len());
+        for entry in sorted {
+            match counted.last_mut() {
+                Some(last) if last.0 == entry.0 => *last = entry,
+                _ => counted.push(entry),
+            }
+        }
+        counted
+    }
+
+    fn print(&self, out: &mut String) {
         match self {
-            Self::Word(word) => out.push_str(&word),
-            Self::Text(text) => print_text(&text, out),
+            Self::Word(word) => out.push_str(word),
+            Self::Text(text) => print_text(text, out),
             Self::Array(items) => {
                 out.push('[');
-                for (at, item) in items.into_iter().enumerate() {
+                for (at, item) in items.iter().enumerate() {
                     if at > 0 {
                         out.push_str(", ");
                     }
@@ -250,29 +282,27 @@ impl Value {
                 }
                 out.push(']');
             }
-            Self::Object(mut entries) => {
-                // A stable sort, so that of equal keys the last one is the last written.
-                entries.sort_by(|(a, _), (b, _)| {
-                    (a.len(), a.as_bytes()).cmp(&(b.len(), b.as_bytes()))
-                });
+            Self::Object(_) => {
                 out.push('{');
-                let mut is_first = true;
-                let mut rest = entries.into_iter().peekable();
-                while let Some((key, value)) = rest.next() {
-                    if rest.peek().is_some_and(|(next, _)| *next == key) {
-                        continue;
-                    }
-                    if !is_first {
+                for (at, (key, value)) in self.entries().into_iter().enumerate() {
+                    if at > 0 {
                         out.push_str(", ");
                     }
-                    is_first = false;
-                    print_text(&key, out);
+                    print_text(key, out);
                     out.push_str(": ");
                     value.print(out);
                 }
                 out.push('}');
             }
         }
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.print(&mut out);
+        f.write_str(&out)
     }
 }
 

@@ -72,7 +72,7 @@ where
         }
         if statement.defines() {
             return Err(Refused::unsupported(
-                "definitions (CREATE, ALTER, DROP, TRUNCATE, GRANT and the like) are not part of a transaction",
+                "definitions (CREATE, ALTER, DROP, GRANT and the like) are not part of a transaction",
             )
             .hint("Send it before BEGIN or after COMMIT, in a message of its own."));
         }

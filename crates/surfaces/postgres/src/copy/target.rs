@@ -9,12 +9,13 @@ use arrow::array::{
     StringBuilder, StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
 };
 use arrow::datatypes::{DataType, Int32Type};
+use nilometer_service::bytes_of_text;
 
 use crate::sqlstate::{BAD_COPY, INVALID_TEXT, NOT_NULL, NUMBER_RANGE, Refused};
 use crate::values::binary::numeric;
 use crate::values::kind::{Format, Kind, Scalar};
 use crate::values::moment::{self, EPOCH_DAYS, Zone};
-use crate::values::parameter::{self, bool_of, bytes_of, float_of, ns_of, time_refused};
+use crate::values::parameter::{self, bool_of, float_of, ns_of, time_refused};
 use crate::wire::cursor::Cursor;
 
 /// A column and what it has so far.
@@ -192,8 +193,8 @@ impl Target {
                 Err(why) => return Err(time_refused(why, &shown(value))),
             },
             Values::Bytes(of) => {
-                let bytes = bytes_of(utf8(value)?);
-                of.append_value(bytes.ok_or_else(|| invalid("bytea", value))?);
+                let bytes = bytes_of_text(utf8(value)?);
+                of.append_value(bytes.map_err(|_| invalid("bytea", value))?);
             }
         }
         Ok(())

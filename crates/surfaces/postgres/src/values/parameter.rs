@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
-use nilometer_service::Param;
+use nilometer_service::{Param, bytes_of_text};
 
 use super::binary::numeric;
 use super::kind::{Format, Kind, Scalar};
@@ -97,7 +97,7 @@ fn of_text(text: &str, scalar: Scalar) -> Result<Param, Refused> {
         }
         Scalar::Float4 | Scalar::Float8 => Param::F64(float_of(trimmed).ok_or_else(wrong)?),
         Scalar::Numeric => numeric_of(trimmed).ok_or_else(wrong)?,
-        Scalar::Bytea => Param::Bytes(bytes_of(text).ok_or_else(wrong)?),
+        Scalar::Bytea => Param::Bytes(bytes_of_text(text).map_err(|_| wrong())?),
         Scalar::Timestamptz => time_of(text),
         Scalar::Timestamp => of("timestamp", text),
         Scalar::Date => of("date", text),
@@ -187,46 +187,6 @@ fn numeric_of(text: &str) -> Option<Param> {
     } else {
         Param::F64(value)
     })
-}
-
-/// `\x00ff`, or text with `\000` for bytes that are none.
-pub(crate) fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    if let Some(digits) = text.strip_prefix("\\x") {
-        let digits: Vec<u8> = digits
-            .bytes()
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .collect();
-        let (pairs, rest) = digits.as_chunks::<2>();
-        let nibble = |byte: u8| {
-            char::from(byte)
-                .to_digit(16)
-                .and_then(|it| u8::try_from(it).ok())
-        };
-        let bytes = pairs
-            .iter()
-            .map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?));
-        let bytes: Option<Vec<u8>> = bytes.collect();
-        return bytes.filter(|_| rest.is_empty());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        if *byte != b'\\' {
-            bytes.push(*byte);
-            continue;
-        }
-        if let Some((b'\\', after)) = rest.split_first() {
-            bytes.push(b'\\');
-            rest = after;
-            continue;
-        }
-        let (octal, after) = rest.split_at_checked(3)?;
-        let octal = std::str::from_utf8(octal).ok()?;
-        bytes.push(u8::from_str_radix(octal, 8).ok()?);
-        rest = after;
-    }
-    Some(bytes)
 }
 
 impl From<Malformed> for Refused {

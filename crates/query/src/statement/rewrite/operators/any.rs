@@ -6,7 +6,7 @@ use crate::statement::types::null;
 
 /// Says it by `IN`, where the elements are written out, and otherwise by `ALL`, which the planner gets right: `x = ANY (a)` is
 /// `NOT (x <> ALL (a))`. A parameter is left as it is, because a list of its elements is what indexes are asked by.
-pub(super) fn rewrite(expr: &mut Expr) {
+pub(crate) fn rewrite(expr: &mut Expr) {
     let Expr::AnyOp {
         left,
         compare_op,

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use crate::statement::types::null;
 
 /// Puts a chain of arithmetic that holds a `^` together by `PostgreSQL`'s precedence.
-pub(super) fn rebalance(expr: &mut Expr) {
+pub(crate) fn rebalance(expr: &mut Expr) {
     if !matches!(
         expr,
         Expr::BinaryOp {

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Puts the operator in the place of a plain call. What is anything else is left for the planner to refuse.
-pub(super) fn rewrite(expr: &mut Expr) {
+pub(crate) fn rewrite(expr: &mut Expr) {
     let Expr::Function(function) = expr else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::statement::types::null;
 
 /// Turns the comparison into `~`, if the pattern is a literal.
-pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
+pub(crate) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
     let Expr::SimilarTo {
         negated,
         expr: value,

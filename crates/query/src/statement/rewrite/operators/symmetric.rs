@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use super::rows::Copies;
 use crate::error::Error;
+use crate::statement::rewrite::rows::Copies;
 
 /// What is called around the first bound. Nobody calls it by name.
 const MARKER: &str = "__symmetric";
@@ -112,7 +112,7 @@ fn end_of_bound(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
 }
 
 /// Spells the condition out, with what it holds left for the visitor to find.
-pub(super) fn rewrite(expr: &mut Expr, copies: &mut Copies) -> Result<(), Error> {
+pub(crate) fn rewrite(expr: &mut Expr, copies: &mut Copies) -> Result<(), Error> {
     let Expr::Between {
         expr: value,
         negated,

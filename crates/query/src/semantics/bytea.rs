@@ -1,0 +1,139 @@
+//! Text that becomes bytes, as in `PostgreSQL`: `\x` and hexadecimal digits, or characters with `\\` and `\ooo` among them.
+//!
+//! Does: read such text wherever the planner casts text to bytes, written by the statement or put in by itself. Does not: show
+//! bytes (surfaces do).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_datafusion_err, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use nilometer_service::bytes_of_text;
+
+use super::with_names_kept;
+use crate::walk::{ExprWalk, PlanWalk};
+
+/// The bytes that texts stand for.
+pub(crate) fn bytes_of_texts(texts: &ArrayRef) -> std::result::Result<ArrayRef, String> {
+    let texts = cast(texts, &DataType::Utf8).map_err(|error| error.to_string())?;
+    let texts = texts.as_string::<i32>();
+    let mut bytes = BinaryBuilder::with_capacity(texts.len(), texts.value_data().len());
+    for text in texts {
+        match text {
+            Some(text) => bytes.append_value(bytes_of_text(text)?),
+            None => bytes.append_null(),
+        }
+    }
+    Ok(Arc::new(bytes.finish()))
+}
+
+/// The rule, for when types are settled.
+#[derive(Debug)]
+pub(crate) struct TextAsBytes(Arc<ScalarUDF>);
+
+impl TextAsBytes {
+    pub(crate) fn new() -> Self {
+        let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+        Self(Arc::new(ScalarUDF::new_from_impl(Bytea { signature })))
+    }
+
+    fn read(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        let (expr, field) = match expr {
+            Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Binary => {
+                (expr, field)
+            }
+            other => return Transformed::no(other),
+        };
+        let is_text = match expr.get_type(schema) {
+            Ok(DataType::Dictionary(_, value)) => value.is_string(),
+            Ok(kind) => kind.is_string(),
+            Err(_) => false,
+        };
+        if !is_text {
+            return Transformed::no(Expr::Cast(Cast { expr, field }));
+        }
+        let text = datafusion::logical_expr::cast(*expr, DataType::Utf8);
+        let bytes = ScalarFunction::new_udf(Arc::clone(&self.0), vec![text]);
+        Transformed::yes(Expr::ScalarFunction(bytes))
+    }
+}
+
+impl AnalyzerRule for TextAsBytes {
+    fn name(&self) -> &'static str {
+        "text_as_bytes"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        // Most statements have no such cast, and looking is cheaper than taking them apart.
+        if !casts_to_bytes(&plan)? {
+            return Ok(plan);
+        }
+        let read = plan.replace_up(&mut |node| {
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.replace_expressions(&mut |expr| {
+                with_names_kept(&names, expr, |expr| {
+                    expr.replace_up(&mut |inner| Ok(self.read(inner, &schema)))
+                })
+            })
+        })?;
+        Ok(read.data)
+    }
+}
+
+fn casts_to_bytes(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.walk(&mut |node| {
+        node.walk_expressions(&mut |expr| {
+            found |= expr.has(&mut |inner| {
+                Ok(matches!(inner, Expr::Cast(cast) if *cast.field.data_type() == DataType::Binary))
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bytea {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Bytea {
+    fn name(&self) -> &'static str {
+        "bytea"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Binary)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return internal_err!("bytea has one argument");
+        };
+        let bytes = bytes_of_texts(&value.to_array(args.number_rows)?);
+        let bytes = bytes.map_err(|message| exec_datafusion_err!("{message}"))?;
+        Ok(match value {
+            ColumnarValue::Array(_) => ColumnarValue::Array(bytes),
+            ColumnarValue::Scalar(_) => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&bytes, 0)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Operators that the parser or the planner lacks, or has otherwise: `= ANY`, `%`, `^`, `SIMILAR TO`, `BETWEEN SYMMETRIC`.
+
+pub(super) mod any;
+pub(super) mod modulo;
+pub(super) mod power;
+pub(super) mod similar;
+pub(super) mod symmetric;
