@@ -18,7 +18,7 @@ use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use bounded::{BoundFunctions, row_bytes};
-pub(crate) use json::JsonOperators;
+pub(crate) use json::{JsonOperators, is_json};
 pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use time::bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};

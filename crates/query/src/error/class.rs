@@ -115,8 +115,24 @@ const RUN: [(&str, Fault); 14] = [
     ("annot parse", Fault::InvalidValue),
 ];
 
+/// The same of values of bytes, JSON and patterns, known or not when the statement is planned.
+const VALUES: [(&str, Fault); 9] = [
+    ("invalid input syntax for type", Fault::InvalidValue),
+    ("malformed array literal", Fault::InvalidValue),
+    ("invalid hexadecimal d", Fault::InvalidParameter),
+    ("cannot extract elements from", Fault::InvalidParameter),
+    ("cannot get array length of", Fault::InvalidParameter),
+    ("cannot call jsonb_object_keys", Fault::InvalidParameter),
+    ("cannot delete from", Fault::InvalidParameter),
+    ("must have even number of elements", Fault::InvalidParameter),
+    ("key must not be null", Fault::InvalidParameter),
+];
+
 fn told_of(message: &str, words: &[(&str, Fault)]) -> Option<Fault> {
-    let known = words.iter().find(|(word, _)| message.contains(word));
+    let known = VALUES
+        .iter()
+        .chain(words)
+        .find(|(word, _)| message.contains(word));
     known.map(|(_, fault)| *fault)
 }
 

@@ -192,7 +192,7 @@ fn answers_json(name: &str) -> bool {
 }
 
 /// Whether a field holds JSON.
-fn is_json(field: &Field) -> bool {
+pub(crate) fn is_json(field: &Field) -> bool {
     let of = field.metadata().get(SQL_TYPE).map(String::as_str);
     matches!(of, Some("json" | "jsonb"))
 }
@@ -255,7 +255,15 @@ impl JsonFunction {
                 else {
                     return Ok(None);
                 };
-                part::part(&json, &key).cloned()
+                match (&json, &key) {
+                    // A value that stands by itself is kept as an array of one, which shows here.
+                    (Json::Word(_) | Json::Text(_), Key::Place(0 | -1))
+                        if self.of == LogicalType::Jsonb =>
+                    {
+                        Some(json)
+                    }
+                    _ => part::part(&json, &key).cloned(),
+                }
             }
             Call::Path | Call::PathText => {
                 let (Some(json), Some(path)) = (json()?, rest.first().and_then(|it| it.path(row)))

@@ -1,7 +1,8 @@
-//! Text that becomes bytes, as in `PostgreSQL`: `\x` and hexadecimal digits, or characters with `\\` and `\ooo` among them.
+//! Casts of text to bytes, as in `PostgreSQL` (`\x` and hexadecimal digits, or characters with `\\` and `\ooo` among them), and of
+//! JSON to text.
 //!
-//! Does: read such text wherever the planner casts text to bytes, written by the statement or put in by itself. Does not: show
-//! bytes (surfaces do).
+//! Does: read such text wherever the planner casts text to bytes, written by the statement or put in by itself; let the text of
+//! JSON be text and no JSON any more. Does not: show bytes (surfaces do).
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 use nilometer_service::bytes_of_text;
 
 use super::with_names_kept;
+use crate::function::is_json;
 use crate::walk::{ExprWalk, PlanWalk};
 
 /// The bytes that texts stand for.
@@ -40,18 +42,35 @@ pub(crate) fn bytes_of_texts(texts: &ArrayRef) -> std::result::Result<ArrayRef, 
 
 /// The rule, for when types are settled.
 #[derive(Debug)]
-pub(crate) struct TextAsBytes(Arc<ScalarUDF>);
+pub(crate) struct TextAsBytes {
+    bytes: Arc<ScalarUDF>,
+    text: Arc<ScalarUDF>,
+}
 
 impl TextAsBytes {
     pub(crate) fn new() -> Self {
-        let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
-        Self(Arc::new(ScalarUDF::new_from_impl(Bytea { signature })))
+        let function = |to| {
+            let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+            Arc::new(ScalarUDF::new_from_impl(Read { to, signature }))
+        };
+        Self {
+            bytes: function(DataType::Binary),
+            text: function(DataType::Utf8),
+        }
     }
 
     fn read(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         let (expr, field) = match expr {
             Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Binary => {
                 (expr, field)
+            }
+            Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Utf8 => {
+                let of = expr.to_field(schema);
+                if !of.is_ok_and(|(_, of)| is_json(&of)) {
+                    return Transformed::no(Expr::Cast(Cast { expr, field }));
+                }
+                let text = ScalarFunction::new_udf(Arc::clone(&self.text), vec![*expr]);
+                return Transformed::yes(Expr::ScalarFunction(text));
             }
             other => return Transformed::no(other),
         };
@@ -64,7 +83,7 @@ impl TextAsBytes {
             return Transformed::no(Expr::Cast(Cast { expr, field }));
         }
         let text = datafusion::logical_expr::cast(*expr, DataType::Utf8);
-        let bytes = ScalarFunction::new_udf(Arc::clone(&self.0), vec![text]);
+        let bytes = ScalarFunction::new_udf(Arc::clone(&self.bytes), vec![text]);
         Transformed::yes(Expr::ScalarFunction(bytes))
     }
 }
@@ -76,7 +95,7 @@ impl AnalyzerRule for TextAsBytes {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         // Most statements have no such cast, and looking is cheaper than taking them apart.
-        if !casts_to_bytes(&plan)? {
+        if !has_such_casts(&plan)? {
             return Ok(plan);
         }
         let read = plan.replace_up(&mut |node| {
@@ -92,12 +111,13 @@ impl AnalyzerRule for TextAsBytes {
     }
 }
 
-fn casts_to_bytes(plan: &LogicalPlan) -> Result<bool> {
+fn has_such_casts(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.walk(&mut |node| {
         node.walk_expressions(&mut |expr| {
             found |= expr.has(&mut |inner| {
-                Ok(matches!(inner, Expr::Cast(cast) if *cast.field.data_type() == DataType::Binary))
+                Ok(matches!(inner, Expr::Cast(cast)
+                    if matches!(cast.field.data_type(), DataType::Binary | DataType::Utf8)))
             })?;
             Ok(TreeNodeRecursion::Continue)
         })
@@ -105,14 +125,19 @@ fn casts_to_bytes(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
+/// A text as bytes, or as text of no other type.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Bytea {
+struct Read {
+    to: DataType,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Bytea {
+impl ScalarUDFImpl for Read {
     fn name(&self) -> &'static str {
-        "bytea"
+        match self.to {
+            DataType::Binary => "bytea",
+            _ => "text",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -120,13 +145,16 @@ impl ScalarUDFImpl for Bytea {
     }
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Binary)
+        Ok(self.to.clone())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = args.args.as_slice() else {
-            return internal_err!("bytea has one argument");
+            return internal_err!("{} has one argument", self.name());
         };
+        if self.to == DataType::Utf8 {
+            return Ok(value.clone());
+        }
         let bytes = bytes_of_texts(&value.to_array(args.number_rows)?);
         let bytes = bytes.map_err(|message| exec_datafusion_err!("{message}"))?;
         Ok(match value {

@@ -108,6 +108,9 @@ fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<&'static str> {
             of_field(field)
         }
         Expr::Alias(alias) => kind_of(&alias.expr, schema),
+        Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "nullif") => {
+            kind_of(call.args.first()?, schema)
+        }
         Expr::ScalarFunction(call) if answers_json(call.name()) => {
             match call.name().contains("jsonb") {
                 true => Some("jsonb"),

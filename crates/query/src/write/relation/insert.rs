@@ -369,7 +369,7 @@ async fn once<'a>(
         memory = held;
         count += batch.num_rows();
         if batch.num_rows() > 0 {
-            let new = shall_be(schema, &batch)?;
+            let new = shall_be(schema, &batch, set.position, &writing.reading.zone)?;
             let rules = Rules::of_relation(schema);
             writing = rules.checked(writing, &new).await?;
             if writing.returns() {
