@@ -74,7 +74,7 @@ mod tests {
             ("\\x 00 ff ", b"\x00\xff"),
             ("\\\\", b"\\"),
             ("\\000a\\377", b"\x00a\xff"),
-            ("ä", "ä".as_bytes()),
+            ("\u{e4}", "\u{e4}".as_bytes()),
             ("x41", b"x41"),
         ] {
             assert_eq!(bytes_of_text(text).as_deref(), Ok(bytes), "{text}");
