@@ -45,12 +45,13 @@ fn store(context: Context) -> Store {
     Store::with(lines.join("\n").as_bytes(), context)
 }
 
-const STATEMENTS: [&str; 5] = [
+const STATEMENTS: [&str; 6] = [
     "SELECT v, n FROM m",
     "SELECT v + n FROM m",
+    "SELECT v % n FROM m",
     "SELECT percentile(v, 50) FROM m GROUP BY host",
     "SELECT derivative(v) FROM m",
-    "SELECT mean(x) FROM (SELECT v * 2 AS x FROM m)",
+    "SELECT percentile(x, 50) FROM (SELECT v * 2 AS x FROM m)",
 ];
 
 #[test]
