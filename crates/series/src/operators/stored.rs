@@ -24,7 +24,7 @@ use crate::query::{Aggregate, Binary, Expr, Function};
 use crate::value::{Literal, Rules, Type, Value};
 
 /// What an operand of an aggregate is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// The table has no such field.
     Nowhere,
@@ -53,6 +53,9 @@ pub(super) struct Stored<'a> {
     /// By test of the condition.
     tests: Vec<Place>,
     made: Vec<Made>,
+    /// The field of the condition, if it is that this field has a value, and all aggregates are of it: they pass over rows
+    /// without one by themselves.
+    presence: Option<Place>,
 }
 
 /// What aggregates are of.
@@ -144,11 +147,15 @@ impl<'a> Stored<'a> {
             }
             places.push(own);
         }
+        let is_presence = operands.condition.is_some_and(Condition::is_presence);
         let tests = operands
             .condition
             .iter()
             .flat_map(|condition| &condition.tests);
-        let tests = tests.map(|test| place(&test.field)).collect();
+        let tests: Vec<Place> = tests.map(|test| place(&test.field)).collect();
+        let is_of = |own: &Vec<Place>| own.as_slice() == tests.as_slice();
+        let presence = tests.first().copied();
+        let presence = presence.filter(|_| is_presence && places.iter().all(is_of));
         let request = AggregateRequest {
             table: Arc::clone(&table.schema),
             fields,
@@ -163,6 +170,7 @@ impl<'a> Stored<'a> {
             places,
             tests,
             made,
+            presence,
         })
     }
 }
@@ -344,7 +352,8 @@ impl Fold for Adding<'_> {
             },
         };
         let mut has_condition = false;
-        if let Some(condition) = self.condition {
+        let presence = self.stored.presence.as_ref().map(operand);
+        if let Some(condition) = self.condition.filter(|_| presence.is_none()) {
             let tests: Vec<Operand<'_>> = self.stored.tests.iter().map(operand).collect();
             has_condition = !condition.is_met_by_all(&tests, &range);
             if has_condition {
@@ -371,12 +380,19 @@ impl Fold for Adding<'_> {
             };
             let (bucket, until) = self.edges.around(time);
             let end = end_of(times, start, end_of_met, until);
+            let own = start..end;
+            start = end;
+            if presence
+                .as_ref()
+                .is_some_and(|of| of.present(own.clone()) == 0)
+            {
+                continue;
+            }
             self.runs.push(Run {
                 cell: self.cells.cell(group, bucket)?,
-                start: short(start),
-                end: short(end),
+                start: short(own.start),
+                end: short(own.end),
             });
-            start = end;
         }
         let when = When {
             times,
