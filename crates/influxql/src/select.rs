@@ -81,13 +81,28 @@ pub fn explain(select: &Select, context: &SelectContext<'_>) -> Result<Vec<Strin
     Ok(lines)
 }
 
+/// The same answer as [`run`], value by value from the rows of each query inside on: what tests compare columns with.
+#[doc(hidden)]
+pub fn run_by_values(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> {
+    let plan = planned(select, context)?;
+    let frame = steps::frame::Frame::outermost(&plan);
+    let run = run::Run::new(context.snapshot, context.context, context.now_ns);
+    answer(&plan, &frame, run.by_values())
+}
+
+fn answer(plan: &Plan, frame: &steps::frame::Frame, run: run::Run<'_>) -> Result<Sets, Error> {
+    let rows = run.rows(plan, frame)?;
+    let ready = steps::output::Ready::new(plan, rows);
+    Ok(Sets(State::Ready(ready, run.into_charge())))
+}
+
 /// Answers a SELECT, without its INTO.
 pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> {
     let plan = planned(select, context)?;
     let frame = steps::frame::Frame::outermost(&plan);
     let read = (context.snapshot, context.context);
-    let stream = match steps::stream::Stream::of(&plan, &frame, read)? {
-        None => steps::stream::Stream::few(&plan, &frame, read)?,
+    let stream = match steps::stream::Stream::few(&plan, &frame, read)? {
+        None => steps::stream::Stream::of(&plan, &frame, context.now_ns, read)?,
         stream => stream,
     };
     let stream = match stream {
@@ -99,7 +114,5 @@ pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> 
         return Ok(Sets(State::Stream(Box::new(stream))));
     }
     let run = run::Run::new(context.snapshot, context.context, context.now_ns);
-    let rows = run.rows(&plan, &frame)?;
-    let ready = steps::output::Ready::new(&plan, rows);
-    Ok(Sets(State::Ready(ready, run.into_charge())))
+    answer(&plan, &frame, run)
 }

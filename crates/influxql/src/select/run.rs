@@ -6,6 +6,9 @@ use nilometer_engine::Snapshot;
 use nilometer_series::{Charge, Context};
 
 use crate::select::error::Error;
+use crate::select::planned::plan::Plan;
+use crate::select::steps::frame::Frame;
+use crate::select::steps::view::{Given, View};
 
 /// What all steps of a run share.
 #[derive(Debug)]
@@ -13,6 +16,8 @@ pub(crate) struct Run<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) context: &'a Context,
     pub(crate) now_ns: i64,
+    /// Queries inside are worked out value by value.
+    by_values: bool,
     charge: RefCell<Charge>,
 }
 
@@ -23,8 +28,27 @@ impl<'a> Run<'a> {
             snapshot,
             context,
             now_ns,
+            by_values: false,
             charge,
         }
+    }
+
+    /// The same, without columns of queries inside.
+    pub(crate) fn by_values(self) -> Self {
+        Self {
+            by_values: true,
+            ..self
+        }
+    }
+
+    /// The rows of the query inside of a plan as columns; `None` = they have to be made.
+    pub(crate) fn inside<'p>(&self, plan: &'p Plan, frame: &Frame) -> Option<View<'p>> {
+        let given = Given {
+            now_ns: self.now_ns,
+            buckets_max: self.context.limits.buckets,
+        };
+        let is_asked = !self.by_values;
+        is_asked.then(|| View::inside(plan, frame, given)).flatten()
     }
 
     /// Counts memory that the run holds, and ends it if somebody wants it to.

@@ -1,12 +1,12 @@
 //! The steps from rows to an answer.
 
 pub(crate) mod buckets;
+pub(crate) mod calculation;
 pub(crate) mod calls;
 pub(crate) mod choices;
 pub(crate) mod explain;
 pub(crate) mod fill;
 pub(crate) mod frame;
-pub(crate) mod inside;
 pub(crate) mod join;
 pub(crate) mod output;
 pub(crate) mod query;
@@ -14,3 +14,4 @@ pub(crate) mod read;
 pub(crate) mod stored;
 pub(crate) mod stream;
 pub(crate) mod symbols;
+pub(crate) mod view;

@@ -1,18 +1,19 @@
-//! Promise: every statement of `sqltests/influxql` answers what InfluxDB 1.6.7 answered.
+//! Promise: every statement of `sqltests/influxql` answers what InfluxDB 1.6.7 answered, wherever its rows are: in memory, in
+//! segments, in what compaction made of them, and after another start.
 //!
 //! A file has lines of line protocol behind `+`, statements behind `>`, and after each statement what it answers: a result
 //! as JSON, or `error:` and a text. Statements on which version 1.12 differs from 1.6.7 are not there.
 
 use std::path::Path;
 
-use crate::store::{Store, difference};
+use crate::store::{PLACES, Place, Store, difference};
 
-fn failures(text: &str) -> (usize, Vec<String>) {
+fn failures(text: &str, place: Place) -> (usize, Vec<String>) {
     let points: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("+ "))
         .collect();
-    let store = Store::new(points.join("\n").as_bytes());
+    let store = Store::at(&points, place);
     let mut lines = text
         .lines()
         .filter(|line| !line.starts_with(['+', '#']) && !line.is_empty());
@@ -49,14 +50,17 @@ fn every_iql_file_holds() {
             continue;
         }
         files += 1;
-        let (count, failures) = failures(&std::fs::read_to_string(&path).unwrap());
-        assert!(count > 0, "{}", path.display());
-        if !failures.is_empty() {
-            let (name, differ) = (path.display(), failures.len());
-            report.push(format!(
-                "{name}: {differ} of {count} differ:\n{}",
-                failures.join("\n")
-            ));
+        let text = std::fs::read_to_string(&path).unwrap();
+        for place in PLACES {
+            let (count, failures) = failures(&text, place);
+            assert!(count > 0, "{}", path.display());
+            if !failures.is_empty() {
+                let (name, differ) = (path.display(), failures.len());
+                report.push(format!(
+                    "{name}, rows in {place:?}: {differ} of {count} differ:\n{}",
+                    failures.join("\n")
+                ));
+            }
         }
     }
     assert!(files > 0);

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+mod columns;
 mod explained;
 mod golden;
 mod limits;

@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_engine::{CompactionOptions, Engine, Options, SystemClock};
 use nilometer_influxql::select::{self, SelectContext};
 use nilometer_influxql_syntax::ast::{Select, Statement};
 use nilometer_influxql_syntax::{Params, parse};
@@ -23,8 +23,44 @@ use serde_json::{Map, Value, json};
 const NOW_NS: i64 = 1_900_000_000_000_000_000;
 
 pub(crate) struct Store {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
+    disk: Arc<dyn Disk>,
     context: Context,
+}
+
+/// Where the rows of a store are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Memory,
+    /// In a segment for each body, none of which has been read together with another.
+    Segments,
+    /// In the segments that compaction made of those.
+    Compacted,
+    /// Some in segments and the last in the log only, and read again by another start.
+    Reopened,
+}
+
+pub(crate) const PLACES: [Place; 4] = [
+    Place::Memory,
+    Place::Segments,
+    Place::Compacted,
+    Place::Reopened,
+];
+
+/// Bodies in which rows are written that are not to stay in memory.
+const BODIES: usize = 3;
+
+fn open(disk: &Arc<dyn Disk>) -> Arc<Engine> {
+    let clock = Arc::new(SystemClock);
+    let options = Options {
+        compaction: CompactionOptions {
+            fan_in: 2,
+            ..CompactionOptions::default()
+        },
+        ..Options::default()
+    };
+    let engine = Engine::open(Arc::clone(disk), clock, Path::new("/d"), options);
+    Arc::new(engine.unwrap())
 }
 
 impl Store {
@@ -33,18 +69,63 @@ impl Store {
     }
 
     pub(crate) fn with(lines: &[u8], context: Context) -> Self {
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let engine = Engine::open(
-            disk,
-            Arc::new(SystemClock),
-            Path::new("/d"),
-            Options::default(),
-        );
-        let engine = Arc::new(engine.unwrap());
-        engine.create_database("db").unwrap();
-        let store = Self { engine, context };
+        let store = Self::empty(context);
         store.write(lines);
         store
+    }
+
+    pub(crate) fn empty(context: Context) -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let engine = open(&disk);
+        engine.create_database("db").unwrap();
+        Self {
+            engine,
+            disk,
+            context,
+        }
+    }
+
+    /// The rows of these lines at a place.
+    pub(crate) fn at(lines: &[&str], place: Place) -> Self {
+        if place == Place::Memory {
+            return Self::new(lines.join("\n").as_bytes());
+        }
+        let mut store = Self::empty(Context::default());
+        let bodies: Vec<&[&str]> = lines.chunks(lines.len().div_ceil(BODIES).max(1)).collect();
+        for (number, body) in bodies.iter().enumerate() {
+            store.write(body.join("\n").as_bytes());
+            if place != Place::Reopened || number + 1 < bodies.len() {
+                store.engine.flush().unwrap();
+            }
+        }
+        let segments = || {
+            let mut files = store.disk.list(Path::new("/d/segments")).unwrap();
+            files.sort();
+            files
+        };
+        match place {
+            Place::Memory => {}
+            Place::Segments => {
+                assert_eq!(store.engine.metrics().segments, bodies.len() as u64);
+            }
+            Place::Compacted => {
+                let before = segments();
+                store.engine.settle().unwrap();
+                let is_other = segments().iter().any(|file| !before.contains(file));
+                let after = segments();
+                assert!(before.len() < 2 || is_other, "{before:?} {after:?}");
+            }
+            Place::Reopened => store.reopen(),
+        }
+        store
+    }
+
+    /// Ends the store without a flush, and starts it anew.
+    pub(crate) fn reopen(&mut self) {
+        // The store of another disk takes the place of this one meanwhile: two of one disk are not open together.
+        let aside: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        drop(std::mem::replace(&mut self.engine, open(&aside)));
+        self.engine = open(&self.disk);
     }
 
     pub(crate) fn write(&self, lines: &[u8]) {
@@ -84,8 +165,13 @@ impl Store {
             .unwrap()
     }
 
-    fn sets(&self, select: &Select) -> Result<Vec<Set>, String> {
+    pub(crate) fn sets(&self, select: &Select) -> Result<Vec<Set>, String> {
         self.asked(|context| select::run(select, context)?.collect())
+    }
+
+    /// The same, value by value.
+    pub(crate) fn sets_by_values(&self, select: &Select) -> Result<Vec<Set>, String> {
+        self.asked(|context| select::run_by_values(select, context)?.collect())
     }
 
     /// What `/query` answers, a result for each statement, without their numbers.

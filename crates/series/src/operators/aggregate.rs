@@ -16,7 +16,7 @@ use super::edges::Edges;
 use super::fill::{Frame, filled};
 use super::lanes::{self, Condition, Known, Lane, Operand, Run, Ties, When};
 use super::project::Projection;
-use super::stored::{self, Adding, Stored};
+use super::stored::{self, Adding, Operands, Stored};
 use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
@@ -369,20 +369,28 @@ impl<'a> Plan<'a> {
         Narrowing::Ends { first, last }
     }
 
-    /// The aggregations of the tables, if fields as they are is all that is asked.
+    /// The aggregations of the tables, if fields as they are, or calculations with them, are all that is asked.
     fn stored(&self, (first, last): (i64, i64)) -> Result<Option<Vec<Stored<'_>>>, Error> {
-        let are_plain = self.aggregates.iter().all(stored::is_plain);
-        let tables = self.inputs.tables().filter(|_| are_plain);
+        let slots = &self.inputs.slots;
+        let is_known = |aggregate| stored::is_known(aggregate, slots, self.rules());
+        let are_known = self.aggregates.iter().all(is_known);
+        let tables = self.inputs.tables().filter(|_| are_known);
         let is_known = self.query.shape().rows.is_none() || self.condition.is_some();
         let Some(tables) = tables.filter(|_| is_known) else {
             return Ok(None);
         };
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
+        let operands = Operands {
+            aggregates: &self.aggregates,
+            places: &self.places,
+            distinct: &self.distinct,
+            slots,
+            condition: self.condition.as_ref(),
+        };
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
             let range = first..=last;
-            let what = (self.aggregates.as_slice(), self.condition.as_ref());
-            all.push(Stored::plan(self.snapshot, table, what, range)?);
+            all.push(Stored::plan(self.snapshot, table, &operands, range)?);
         }
         let rows = all.iter().map(|it| it.aggregation.rows_estimate());
         // Series of few rows share blocks: one by one they would only cost more.
@@ -402,6 +410,9 @@ impl<'a> Plan<'a> {
         let mut needs_ends = false;
         for aggregate in &self.aggregates {
             if has_kept && lanes::picks_greatest(aggregate, self.rules()) {
+                return None;
+            }
+            if !stored::has_stored(aggregate) {
                 return None;
             }
             needs_ends |= lanes::is_stored(aggregate)?;

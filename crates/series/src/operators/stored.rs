@@ -1,13 +1,16 @@
 //! Tables whose aggregates the engine adds up: what it knows of whole hours and blocks, and else its rows as it has them.
 //!
-//! Does: say whether a query is made of such, and put what the engine gives into cells. Does not: make columns of rows, or
-//! evaluate; a query with a condition on rows, or with expressions in its aggregates, reads rows.
+//! Does: say whether a query is made of such, calculate what its aggregates are of where that is no field as it is, and put what
+//! the engine gives into cells. Does not: read tags or other rows; a query that needs those reads rows.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, NullArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use nilometer_engine::{
-    AggregateRequest, Aggregation, Fold, FoldRows, Snapshot, StoredField, Stretch,
+    AggregateRequest, Aggregation, ColumnRef, Fold, FoldRows, Snapshot, StoredField, Stretch,
+    ValuesRef,
 };
 
 use super::cells::Cells;
@@ -15,18 +18,29 @@ use super::edges::Edges;
 use super::lanes::{Condition, Known, Lane, Operand, Run, Ties, When};
 use crate::context::{Charge, Context};
 use crate::error::Error;
-use crate::evaluate::Name;
+use crate::evaluate::{Name, Resolved, Slots};
 use crate::input::Table;
-use crate::query::{Aggregate, Expr};
+use crate::query::{Aggregate, Binary, Expr, Function};
+use crate::value::{Literal, Rules, Type, Value};
 
 /// What an operand of an aggregate is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// The table has no such field.
     Nowhere,
     /// By place among the fields of the aggregation.
     Field(usize),
     Time,
+    /// By place among the calculations.
+    Made(usize),
+}
+
+/// A calculation with fields, block by block.
+#[derive(Debug)]
+struct Made {
+    of: Resolved,
+    /// By column that the expression may name: which field it is, and of which type.
+    slots: Vec<Option<(usize, Type)>>,
 }
 
 /// A table's aggregation.
@@ -38,20 +52,68 @@ pub(super) struct Stored<'a> {
     places: Vec<Vec<Place>>,
     /// By test of the condition.
     tests: Vec<Place>,
+    made: Vec<Made>,
+    /// The field of the condition, if it is that this field has a value, and all aggregates are of it: they pass over rows
+    /// without one by themselves.
+    presence: Option<Place>,
 }
 
-/// Whether an aggregate is of fields or of the time as they are.
-pub(super) fn is_plain(aggregate: &Aggregate) -> bool {
+/// What aggregates are of.
+pub(super) struct Operands<'p> {
+    pub(super) aggregates: &'p [Aggregate],
+    /// By aggregate: which of the distinct ones its operands are.
+    pub(super) places: &'p [Vec<usize>],
+    pub(super) distinct: &'p [Resolved],
+    pub(super) slots: &'p Slots,
+    pub(super) condition: Option<&'p Condition>,
+}
+
+/// Whether an operand is a field or the time as it is.
+fn is_plain(of: &Expr) -> bool {
+    matches!(of, Expr::Field(_) | Expr::Time)
+}
+
+/// Whether an operand is a calculation with numbers that has a value, or none, whatever the row: the rows of a block are
+/// calculated together, those too that do not count, and an error among them would be none.
+fn is_made(of: &Expr, slots: &Slots, rules: Rules) -> bool {
+    let is_number = |field: &str| {
+        let kind = slots.place(&Name::Field(field.to_owned()));
+        let kind = kind.and_then(|at| slots.all.get(at)?.1);
+        matches!(kind, Some(Type::Int | Type::Float))
+    };
+    let is_other = |expr: &Expr| match expr {
+        Expr::Field(field) => !is_number(field),
+        Expr::Literal(Literal::Value(value)) => !matches!(value, Value::Int(_) | Value::Float(_)),
+        Expr::Binary(operator, ..) => !matches!(
+            operator,
+            Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide
+        ),
+        Expr::Call(function, _) => !matches!(
+            function,
+            Function::Floor | Function::Ceil | Function::Abs | Function::Sqrt | Function::NullIfNan
+        ),
+        _ => true,
+    };
+    rules == Rules::Influx && !of.has(is_other)
+}
+
+/// Whether the engine's blocks say what an aggregate is: it is of fields or of the time as they are, or of calculations.
+pub(super) fn is_known(aggregate: &Aggregate, slots: &Slots, rules: Rules) -> bool {
     let operands = aggregate.operands();
     let mut operands = operands.iter();
-    operands.all(|of| matches!(of, Expr::Field(_) | Expr::Time))
+    operands.all(|of| is_plain(of) || is_made(of, slots, rules))
+}
+
+/// Whether an aggregate is of fields or of the time as they are, of which something is stored.
+pub(super) fn has_stored(aggregate: &Aggregate) -> bool {
+    aggregate.operands().iter().all(|of| is_plain(of))
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn plan(
         snapshot: &Snapshot,
         table: &'a Table,
-        (aggregates, condition): (&[Aggregate], Option<&Condition>),
+        operands: &Operands<'_>,
         time: RangeInclusive<i64>,
     ) -> Result<Self, Error> {
         let mut fields: Vec<usize> = Vec::new();
@@ -65,17 +127,35 @@ impl<'a> Stored<'a> {
                 }))
             })
         };
-        let mut places = Vec::with_capacity(aggregates.len());
-        for aggregate in aggregates {
-            let operands = aggregate.operands().into_iter();
-            let own = operands.map(|of| match of {
-                Expr::Field(name) => place(name),
-                _ => Place::Time,
-            });
-            places.push(own.collect());
+        let mut places = Vec::with_capacity(operands.aggregates.len());
+        let (mut made, mut numbers): (Vec<Made>, Vec<usize>) = (Vec::new(), Vec::new());
+        for (aggregate, known) in operands.aggregates.iter().zip(operands.places) {
+            let mut own = Vec::with_capacity(known.len());
+            for (of, number) in aggregate.operands().into_iter().zip(known) {
+                own.push(match of {
+                    Expr::Field(name) => place(name),
+                    Expr::Time => Place::Time,
+                    of => {
+                        let at = numbers.iter().position(|known| known == number);
+                        Place::Made(at.unwrap_or_else(|| {
+                            numbers.push(*number);
+                            made.extend(operands.made(of, *number, &mut place));
+                            made.len() - 1
+                        }))
+                    }
+                });
+            }
+            places.push(own);
         }
-        let tests = condition.iter().flat_map(|condition| &condition.tests);
-        let tests = tests.map(|test| place(&test.field)).collect();
+        let is_presence = operands.condition.is_some_and(Condition::is_presence);
+        let tests = operands
+            .condition
+            .iter()
+            .flat_map(|condition| &condition.tests);
+        let tests: Vec<Place> = tests.map(|test| place(&test.field)).collect();
+        let is_of = |own: &Vec<Place>| own.as_slice() == tests.as_slice();
+        let presence = tests.first().copied();
+        let presence = presence.filter(|_| is_presence && places.iter().all(is_of));
         let request = AggregateRequest {
             table: Arc::clone(&table.schema),
             fields,
@@ -89,7 +169,63 @@ impl<'a> Stored<'a> {
             aggregation,
             places,
             tests,
+            made,
+            presence,
         })
+    }
+}
+
+impl Operands<'_> {
+    /// A calculation, with the places of its fields.
+    fn made(
+        &self,
+        of: &Expr,
+        number: usize,
+        place: &mut impl FnMut(&str) -> Place,
+    ) -> Option<Made> {
+        let slots = self.slots.all.iter().map(|(name, kind)| match name {
+            Name::Field(field) if of.names_field(field) => match place(field) {
+                Place::Field(at) => Some((at, (*kind)?)),
+                _ => None,
+            },
+            _ => None,
+        });
+        Some(Made {
+            slots: slots.collect(),
+            of: self.distinct.get(number)?.clone(),
+        })
+    }
+}
+
+impl Made {
+    /// Its values in rows of a block.
+    fn values(&self, columns: &[Option<ColumnRef<'_>>], rows: usize) -> Result<ArrayRef, Error> {
+        let nothing: ArrayRef = Arc::new(NullArray::new(rows));
+        let own = self.slots.iter().map(|slot| match slot {
+            None => Arc::clone(&nothing),
+            Some((at, kind)) => array(columns.get(*at).copied().flatten(), *kind, rows),
+        });
+        let own: Vec<ArrayRef> = own.collect();
+        self.of.column(&own, rows)
+    }
+}
+
+/// The values of a field in rows of a block as an array of its type.
+fn array(column: Option<ColumnRef<'_>>, kind: Type, rows: usize) -> ArrayRef {
+    let valid = |column: &ColumnRef<'_>| {
+        let bytes = column.validity?;
+        let bits = BooleanBuffer::new(Buffer::from_slice_ref(bytes), 0, rows);
+        Some(NullBuffer::new(bits))
+    };
+    match column.map(|column| (column.values, valid(&column))) {
+        Some((ValuesRef::F64(values), valid)) if values.len() == rows => {
+            Arc::new(Float64Array::new(values.to_vec().into(), valid))
+        }
+        Some((ValuesRef::I64(values), valid)) if values.len() == rows => {
+            Arc::new(Int64Array::new(values.to_vec().into(), valid))
+        }
+        _ if kind == Type::Int => Arc::new(Int64Array::new_null(rows)),
+        _ => Arc::new(Float64Array::new_null(rows)),
     }
 }
 
@@ -138,7 +274,7 @@ impl Fold for Adding<'_> {
             let tests = self.stored.tests.iter();
             let tests = tests.map(|place| match place {
                 Place::Field(at) => fields.get(*at).copied().flatten(),
-                Place::Nowhere | Place::Time => None,
+                Place::Nowhere | Place::Time | Place::Made(_) => None,
             });
             if condition.is_met_by_none(tests) {
                 return true;
@@ -200,23 +336,35 @@ impl Fold for Adding<'_> {
             columns,
             range,
         } = rows;
+        let made = self.stored.made.iter();
+        let made = made.map(|made| made.values(columns, times.len()));
+        let made: Vec<ArrayRef> = made.collect::<Result<_, _>>()?;
         let operand = |place: &Place| match place {
             Place::Nowhere => Operand::Null,
             Place::Time => Operand::Time(times),
+            Place::Made(at) => match made.get(*at) {
+                Some(values) if !values.data_type().is_null() => Operand::Array(values),
+                _ => Operand::Null,
+            },
             Place::Field(at) => match columns.get(*at) {
                 Some(Some(column)) => Operand::Column(*column),
                 _ => Operand::Null,
             },
         };
-        if let Some(condition) = self.condition {
+        let mut has_condition = false;
+        let presence = self.stored.presence.as_ref().map(operand);
+        if let Some(condition) = self.condition.filter(|_| presence.is_none()) {
             let tests: Vec<Operand<'_>> = self.stored.tests.iter().map(operand).collect();
-            condition.holds(&tests, range.clone(), &mut self.met);
+            has_condition = !condition.is_met_by_all(&tests, &range);
+            if has_condition {
+                condition.holds(&tests, range.clone(), &mut self.met);
+            }
         }
         self.runs.clear();
         let mut start = range.start;
         while start < range.end {
             let mut end_of_met = range.end;
-            if self.condition.is_some() {
+            if has_condition {
                 // Rows that meet the condition, and stand side by side.
                 let met = self.met.get(start - range.start..).unwrap_or_default();
                 let Some(first) = met.iter().position(|met| *met) else {
@@ -232,12 +380,19 @@ impl Fold for Adding<'_> {
             };
             let (bucket, until) = self.edges.around(time);
             let end = end_of(times, start, end_of_met, until);
+            let own = start..end;
+            start = end;
+            if presence
+                .as_ref()
+                .is_some_and(|of| of.present(own.clone()) == 0)
+            {
+                continue;
+            }
             self.runs.push(Run {
                 cell: self.cells.cell(group, bucket)?,
-                start: short(start),
-                end: short(end),
+                start: short(own.start),
+                end: short(own.end),
             });
-            start = end;
         }
         let when = When {
             times,
@@ -269,7 +424,8 @@ impl Adding<'_> {
 fn known<'f>(places: &[Place], fields: &[Option<StoredField<'f>>]) -> Known<'f> {
     match places.first() {
         None | Some(Place::Time) => Known::Time,
-        Some(Place::Nowhere) => Known::Null,
+        // Of what is calculated nothing is stored, and nobody asks.
+        Some(Place::Nowhere | Place::Made(_)) => Known::Null,
         Some(Place::Field(at)) => match fields.get(*at) {
             Some(Some(field)) => Known::Field(*field),
             _ => Known::Null,

@@ -31,11 +31,25 @@ pub(crate) fn question(dice: &mut Dice) -> Shape {
     }
     let (source, fields) = source(dice);
     let rules = dice.one(&[Rules::Postgres, Rules::Influx]);
-    match dice.below(6) {
+    match dice.below(7) {
         0 => choice(dice, rules, source, fields),
         1 | 2 => rows(dice, rules, source, fields),
+        3 => present(dice, rules, source, fields),
         _ => groups(dice, rules, source, fields, false),
     }
+}
+
+/// Aggregates of one field, of the rows that have it.
+fn present(dice: &mut Dice, rules: Rules, source: Source, fields: &'static [&str]) -> Shape {
+    let mut shape = groups(dice, rules, source, fields, false);
+    let of = Expr::field(dice.one(fields));
+    shape.rows = Some(Expr::Unary(Unary::IsNotNull, Box::new(of.clone())));
+    shape.columns = vec![
+        column("count", Expr::aggregate(Aggregate::Count(of.clone()))),
+        column("max", Expr::aggregate(Aggregate::Max(of))),
+    ];
+    (shape.fill, shape.fills) = (Fill::Absent, Vec::new());
+    shape
 }
 
 fn source(dice: &mut Dice) -> (Source, &'static [&'static str]) {

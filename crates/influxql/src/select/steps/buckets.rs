@@ -373,7 +373,7 @@ fn counted(taken: &ArrayRef, column: usize, shown: &Shown<'_>, rows: &Rows) -> A
 }
 
 /// The values of a column as they are shown: NaN is none.
-fn plain(array: ArrayRef, begins_at_zero: bool) -> ArrayRef {
+pub(crate) fn plain(array: ArrayRef, begins_at_zero: bool) -> ArrayRef {
     let Some(numbers) = array.as_primitive_opt::<Float64Type>() else {
         return array;
     };

@@ -18,9 +18,9 @@ use crate::select::run::Run;
 use crate::select::steps::choices::is_choice;
 use crate::select::steps::fill::Filling;
 use crate::select::steps::frame::{Frame, wanted};
-use crate::select::steps::inside::Inside;
 use crate::select::steps::stored::{Leaf, Source, field_of};
 use crate::select::steps::symbols::Symbols;
+use crate::select::steps::view::View;
 use crate::select::values::points::{Point, Points};
 use crate::select::values::rows::{Rows, Sets};
 use crate::select::values::value::Value;
@@ -136,10 +136,13 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Where calls get their values from, as far as the engine can be asked: measurements, or a query inside that only calculates.
-    fn sources(&self) -> Option<Vec<Source<'a>>> {
-        if let Some(inside) = Inside::of(self.plan, self.frame, self.run.now_ns) {
-            return Some(vec![Source::Inside(inside)]);
+    /// Where calls get their values from, as far as the engine can be asked: measurements, or a query inside.
+    fn sources<'v>(&self, view: Option<&'v View<'a>>) -> Option<Vec<Source<'v>>>
+    where
+        'a: 'v,
+    {
+        if let Some(view) = view {
+            return Some(vec![Source::View(view)]);
         }
         let inputs = self.plan.inputs.iter();
         inputs
@@ -152,13 +155,16 @@ impl<'a> Calls<'a> {
 
     /// Asks the engine for what it knows: one question for all calls of one range.
     fn ask(&mut self, symbols: &Symbols, sets: &mut Sets) -> Result<(), Error> {
-        let Some(sources) = self.sources() else {
+        let view = self.run.inside(self.plan, self.frame);
+        let view = view.filter(|view| !view.is_divided(self.frame));
+        let Some(sources) = self.sources(view.as_ref()) else {
             return Ok(());
         };
         let mut leaves = Vec::new();
         for (_, call) in &symbols.calls {
             self.leaves(call, self.range(), &mut leaves);
         }
+        let asked = leaves.len();
         let window = self.frame.window;
         let known = |calls: &Self, call: &Call| {
             let Some(leaf) = calls.leaf(call) else {
@@ -172,6 +178,11 @@ impl<'a> Calls<'a> {
                 .all(|source| !source.has(leaf.field) || source.answers(leaf, window))
         };
         leaves.retain(|(call, _)| known(self, call));
+        // Rows of a query inside that are made for one call are there for all; in another range they are others.
+        let is_whole = |(_, range): &(&Call, Range)| *range == self.range();
+        if view.is_some() && !(leaves.len() == asked && leaves.iter().all(is_whole)) {
+            return Ok(());
+        }
         // Of one call in one group no more buckets are shown than LIMIT says, and filled ones are in between.
         let is_first = self.plan.limit > 0
             && symbols.calls.len() == 1

@@ -184,6 +184,9 @@ impl Run<'_> {
         frame: &Frame,
         references: &[Reference],
     ) -> Result<Rows, Error> {
+        if let Some(rows) = self.viewed(plan, frame, references)? {
+            return Ok(rows);
+        }
         let answer = self.rows(inner, &frame.inner(inner, self.now_ns))?;
         let mut names = references.to_vec();
         if let Some(condition) = &plan.condition {
@@ -238,6 +241,26 @@ impl Run<'_> {
         rows.columns.truncate(references.len());
         rows.regroup(&frame.group);
         Ok(rows)
+    }
+
+    /// The rows of a query inside that a series query answers as columns; `None` = they have to be made.
+    fn viewed(
+        &self,
+        plan: &Plan,
+        frame: &Frame,
+        references: &[Reference],
+    ) -> Result<Option<Rows>, Error> {
+        let view = self.inside(plan, frame);
+        let shape = view
+            .as_ref()
+            .and_then(|view| view.rows(references, plan, frame));
+        let (Some(view), Some(shape)) = (view, shape) else {
+            return Ok(None);
+        };
+        let places: Vec<Option<usize>> = (0..references.len()).map(Some).collect();
+        let columns = (references.len(), places.as_slice());
+        self.answer(view.table, shape, columns, &frame.group)
+            .map(Some)
     }
 
     /// Rows of calls: the points of all of them, joined by group and time.

@@ -207,7 +207,7 @@ impl Run<'_> {
     }
 
     /// The rows of a question's answer; `places` says which column each name has.
-    fn answer(
+    pub(super) fn answer(
         &self,
         table: &Table,
         shape: Shape,

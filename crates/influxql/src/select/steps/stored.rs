@@ -1,7 +1,7 @@
 //! Aggregates that the series' engine calculates.
 //!
-//! Does: ask for all aggregates of one range at once, by group and bucket, of a measurement or of a query inside that only
-//! calculates. Does not: fill, or transform (`calls`).
+//! Does: ask for all aggregates of one range at once, by group and bucket, of a measurement or of a query inside.
+//! Does not: fill, or transform (`calls`).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -16,8 +16,8 @@ use crate::select::planned::plan::Table;
 use crate::select::planned::types::kind_of_cast;
 use crate::select::run::Run;
 use crate::select::steps::choices::is_choice;
-use crate::select::steps::inside::Inside;
 use crate::select::steps::read::{Wanted, add_groups, add_values, column_name, stored};
+use crate::select::steps::view::View;
 use crate::select::values::points::{Point, Points};
 use crate::select::values::rows::{Rows, Sets};
 use crate::select::values::value::{Kind, Value};
@@ -104,22 +104,22 @@ impl Leaf<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'a> {
     Table(&'a Table),
-    /// In a query inside that only calculates.
-    Inside(Inside<'a>),
+    /// In a query inside.
+    View(&'a View<'a>),
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn table(self) -> &'a Table {
         match self {
             Self::Table(table) => table,
-            Self::Inside(inside) => inside.table,
+            Self::View(view) => view.table,
         }
     }
 
     pub(crate) fn column(self, name: &Reference) -> Option<series::Expr> {
         match self {
             Self::Table(table) => stored(name, table),
-            Self::Inside(inside) => inside.column(name).map(|(expr, _)| expr),
+            Self::View(view) => view.column(name).map(|(expr, _)| expr),
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Source<'a> {
     pub(crate) fn has(self, field: &Reference) -> bool {
         match self {
             Self::Table(table) => table.has_field(&field.name),
-            Self::Inside(_) => true,
+            Self::View(_) => true,
         }
     }
 
@@ -135,25 +135,18 @@ impl<'a> Source<'a> {
     pub(crate) fn answers(self, leaf: Leaf<'_>, window: Option<Window>) -> bool {
         match self {
             Self::Table(table) => is_stored(leaf, table, window),
-            Self::Inside(inside) => {
+            Self::View(view) => {
                 let zoned = window.is_some_and(|window| window.zone.is_some());
                 let chooses = leaf.own_time || !leaf.aux.is_empty();
-                let kind = inside.column(leaf.field).map(|(_, kind)| kind);
-                !zoned
-                    && !chooses
-                    && match leaf.call.name.as_str() {
-                        "count" | "sum" | "mean" | "spread" | "stddev" => kind.is_some(),
-                        // Of the two zeros InfluxDB takes the one that comes first.
-                        "min" | "max" => kind == Some(Kind::Integer),
-                        _ => false,
-                    }
+                let is_known = view.column(leaf.field).is_some();
+                is_known && !zoned && !chooses && view.answers(leaf.call, leaf.field)
             }
         }
     }
 }
 
 /// Whether the engine can answer all of this.
-fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -> bool {
+pub(crate) fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -> bool {
     let kind = kind_of_cast(leaf.field.cast);
     let own = table
         .schemas
@@ -182,11 +175,14 @@ impl Run<'_> {
         {
             return self.chosen_points(table, *leaf, wanted, window, sets);
         }
-        let wanted = match source {
-            Source::Table(_) => wanted,
-            Source::Inside(inside) => inside.narrowed(wanted),
+        let (mut shape, rest) = match source {
+            Source::Table(_) => wanted.shape(table),
+            Source::View(view) => {
+                let mut shape = view.grouped(wanted.group);
+                shape.order.descending = !wanted.ascending;
+                (shape, Vec::new())
+            }
         };
-        let (mut shape, rest) = wanted.shape(table);
         if let Some(buckets) = first {
             shape.order.by = OrderBy::Time;
             shape.limit = Some(Limit {

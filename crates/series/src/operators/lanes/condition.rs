@@ -45,6 +45,24 @@ impl Condition {
         Some(Self { tests, rules })
     }
 
+    /// Whether it is nothing but that one field has a value.
+    pub(in crate::operators) fn is_presence(&self) -> bool {
+        matches!(self.tests.as_slice(), [test] if matches!(test.with, With::Present))
+    }
+
+    /// Whether all rows of a range meet it, as far as counting values says; `operands` are the fields of the tests.
+    pub(in crate::operators) fn is_met_by_all(
+        &self,
+        operands: &[Operand<'_>],
+        range: &Range<usize>,
+    ) -> bool {
+        let is_met = |(test, operand): (&Test, &Operand<'_>)| {
+            matches!(test.with, With::Present)
+                && operand.present(range.clone()) == range.len() as u64
+        };
+        self.tests.iter().zip(operands).all(is_met)
+    }
+
     /// Which rows of a range meet it; `operands` are the fields of the tests.
     pub(in crate::operators) fn holds(
         &self,

@@ -155,7 +155,7 @@ impl<'a> Operand<'a> {
     }
 
     /// How many of the rows have a value.
-    pub(super) fn present(&self, rows: Range<usize>) -> u64 {
+    pub(in crate::operators) fn present(&self, rows: Range<usize>) -> u64 {
         let valid = match self {
             Self::Null => return 0,
             Self::Time(_) => None,
