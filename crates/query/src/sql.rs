@@ -18,7 +18,9 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
-use nilometer_service::{Client, Description, LanguageContext, Principal, Running, Threads};
+use nilometer_service::{
+    Client, Description, Laps, LanguageContext, Principal, Running, Threads, TimedStep, Timings,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -65,6 +67,7 @@ pub struct Sql {
     client: Option<Arc<Client>>,
     /// What statements are part of.
     transaction: Option<Arc<Transaction>>,
+    timings: Option<Arc<Timings>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -127,6 +130,7 @@ impl Sql {
             schema: None,
             client: None,
             transaction: None,
+            timings: None,
         })
     }
 
@@ -194,6 +198,15 @@ impl Sql {
         }
     }
 
+    /// The same, the times of statements added up for somebody.
+    #[must_use]
+    pub fn timed(&self, timings: &Arc<Timings>) -> Self {
+        Self {
+            timings: Some(Arc::clone(timings)),
+            ..self.clone()
+        }
+    }
+
     /// The name of the time zone that times without an offset are in.
     pub fn time_zone(&self) -> &str {
         self.zone.name()
@@ -221,6 +234,7 @@ impl Sql {
     async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
         let shared = self.shared();
         let bounds = Bounds::of(&shared.options);
+        let mut parsing = self.timings.as_ref().map(Laps::of);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
         let asks_names = pg_catalog::mentions(&tokens);
@@ -228,12 +242,21 @@ impl Sql {
         let asks_acquisition = asks_acquisition(&tokens);
         let is_like_others = is_like_others && !asks_acquisition;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
+        if let Some(parsing) = &mut parsing {
+            parsing.end(TimedStep::Parse);
+        }
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
         {
             return Ok(answer);
         }
+        if let Some(parsing) = &mut parsing {
+            parsing.leave_out();
+        }
         let statement = statement::parse_tokens(tokens, sql, bounds, params)?;
+        if let Some(parsing) = &mut parsing {
+            parsing.end(TimedStep::Parse);
+        }
         if self.read_only && statement.writes() {
             return Err(Error::ReadOnly);
         }
@@ -479,7 +502,8 @@ impl Sql {
     /// Counts a statement among those that run.
     fn start(&self, database: &str, sql: &str) -> Running {
         let statements = &self.shared().statements;
-        statements.start(database, sql, &self.caller)
+        let running = statements.start(database, sql, &self.caller);
+        running.timed(self.timings.as_ref())
     }
 
     /// The newest snapshot.

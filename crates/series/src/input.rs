@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use nilometer_engine::{Narrowing, RowWeights, SeriesId, Snapshot};
 
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
 use crate::query::{Expr, SeriesQuery, Source, TagExpr};
@@ -76,6 +76,8 @@ impl Inputs {
                 vec![Input::Nested(run_nested(&nested, snapshot, context)?)]
             }
         };
+        // A nested query takes its own time.
+        let _timed = context.timed(Step::Prune);
         let names = names(shape.rows.iter().chain(exprs.iter().copied()));
         let slots = typed(names, &all, shape.rules)?;
         check_tags(&shape.group, &all, shape.rules)?;
@@ -125,6 +127,7 @@ impl Inputs {
         (limit, which): (Option<usize>, Which<'_>),
         context: &Context,
     ) -> Result<Reading, Error> {
+        let _timed = context.timed(Step::Prune);
         let mut reading = Reading::default();
         if first_ns > last_ns {
             return Ok(reading);
@@ -213,9 +216,12 @@ impl Inputs {
     /// The next rows of a unit; `None` = there are no more.
     pub(crate) fn next(&self, unit: &mut Unit, context: &Context) -> Result<Option<Read>, Error> {
         context.check()?;
+        let mut timed = context.timed(Step::Operate);
         let chunk = match unit {
             Unit::Table(number, reader) => match self.all.get(*number) {
-                Some(Input::Table(table)) => table.next(reader, &self.slots)?,
+                Some(Input::Table(table)) => {
+                    timed.other(Step::Decode, || table.next(reader, &self.slots, context))?
+                }
                 _ => None,
             },
             Unit::Nested(_) => match std::mem::replace(unit, Unit::Done) {

@@ -18,8 +18,8 @@ mod value;
 
 pub use bucket::{Bucket, Shift, Width, Zone};
 pub use context::{
-    Charge, Context, INLINE_ROWS, Inline, Limits, MemoryAccount, MemoryFull, Threads, Unlimited,
-    Unwatched, Watch,
+    Charge, Context, INLINE_ROWS, Inline, Limits, MemoryAccount, MemoryFull, Reads, Step, Threads,
+    Unlimited, Unwatched, Watch,
 };
 pub use error::Error;
 pub use operators::{BUCKETS, Batches};

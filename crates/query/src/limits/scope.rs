@@ -16,7 +16,7 @@ use std::time::Duration;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
-use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop};
+use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop, Timings};
 use tokio::time::Instant;
 
 use crate::limits::allocated;
@@ -29,6 +29,8 @@ const TURN: Duration = Duration::from_millis(10);
 pub(crate) struct Scope {
     pub(crate) memory: Arc<QueryMemory>,
     pub(crate) stop: Stop,
+    /// Where its times are added up; `None` = nobody shows them.
+    pub(crate) timings: Option<Arc<Timings>>,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,7 @@ impl Scope {
         Self {
             memory: Arc::clone(running.memory()),
             stop: running.stop().clone(),
+            timings: running.timings().cloned(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, NullArray};
 use arrow_schema::SchemaRef;
@@ -19,7 +20,7 @@ use super::project::Projection;
 use super::stored::{self, Adding, Stored};
 use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Reads, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
@@ -75,11 +76,13 @@ pub(super) fn run(
             Answer::Frame(sorted) => sorted,
             Answer::Cells(cells) => plan.frame(cells)?,
         };
+        let _timed = context.timed(Step::Operate);
         let before = frame.bytes();
         let frame = filled(frame, query, (&plan.kinds, &plan.fills), context)?;
         charge.grow(frame.bytes().saturating_sub(before))?;
         answer = Answer::Frame((frame, charge));
     }
+    let _timed = context.timed(Step::Operate);
     let order = match &answer {
         Answer::Cells(cells) => {
             let cells_in_order = cells.ordered(query.shape().order);
@@ -236,7 +239,9 @@ impl<'a> Plan<'a> {
         if let Some(total) = self.total {
             return self.of_total(total);
         }
+        let pruning = self.context.timed(Step::Prune);
         let extent = self.inputs.extent(self.snapshot, range)?;
+        drop(pruning);
         // Where the rows are not those of tables, they may be anywhere.
         let range = match (extent, self.inputs.tables()) {
             (Some(extent), Some(_)) => extent,
@@ -244,6 +249,7 @@ impl<'a> Plan<'a> {
             (_, None) => range,
         };
         let mut parts = self.parts(range)?.into_iter();
+        let _timed = self.context.timed(Step::Operate);
         let mut whole = match parts.next() {
             Some(first) => first,
             None => self.cells(range)?,
@@ -270,6 +276,10 @@ impl<'a> Plan<'a> {
             return Ok(cells);
         };
         let cell = cells.cell(0, self.only_start())?;
+        self.context.watch.has_read(&Reads {
+            rows_skipped: total.rows,
+            ..Reads::default()
+        });
         let mut rows = total.rows;
         while rows > 0 {
             let part = u32::try_from(rows).unwrap_or(u32::MAX);
@@ -288,6 +298,7 @@ impl<'a> Plan<'a> {
 
     /// Cells as values, in the order of groups and times.
     pub(super) fn frame(&self, mut cells: Cells) -> Result<Sorted, Error> {
+        let _timed = self.context.timed(Step::Operate);
         let order = cells.ordered(crate::query::Order {
             by: crate::query::OrderBy::Group,
             descending: false,
@@ -377,6 +388,7 @@ impl<'a> Plan<'a> {
         let Some(tables) = tables.filter(|_| is_known) else {
             return Ok(None);
         };
+        let _timed = self.context.timed(Step::Prune);
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
@@ -444,9 +456,23 @@ impl<'a> Plan<'a> {
                     runs: Vec::new(),
                     numbers: Vec::new(),
                     met: Vec::new(),
+                    spent: Duration::ZERO,
                 };
+                let watch = &self.context.watch;
+                let before = watch.now();
                 let used = stored.aggregation.fold(morsel, &mut adding)?;
-                self.context.watch.has_aggregated(&used);
+                if let (Some(before), Some(now)) = (before, before.and_then(|_| watch.now())) {
+                    let decoding = now.saturating_sub(before).saturating_sub(adding.spent);
+                    watch.has_spent(Step::Decode, decoding);
+                    watch.has_spent(Step::Operate, adding.spent);
+                }
+                watch.has_aggregated(&used);
+                watch.has_read(&Reads {
+                    rows: used.rows,
+                    rows_skipped: used.rows_known,
+                    blocks: used.blocks,
+                    blocks_skipped: used.statistics,
+                });
                 Ok(())
             },
         )?;

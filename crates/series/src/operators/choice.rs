@@ -19,7 +19,7 @@ use super::cells::within_limits;
 use super::edges::Edges;
 use super::parallel;
 use super::project::Projection;
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Step};
 use crate::error::Error;
 use crate::input::{Chunk, Inputs, RunNested};
 use crate::query::{Choice, OrderBy, SeriesQuery};
@@ -116,7 +116,9 @@ fn collect<T: Cell>(
     add: impl Fn(&mut Chosen<T>, &Edges<'_>, Chunk) -> Result<(), Error> + Sync,
 ) -> Result<Chosen<T>, Error> {
     let range = (query.bound.first_ns, query.bound.last_ns);
+    let pruning = context.timed(Step::Prune);
     let extent = inputs.extent(snapshot, range)?;
+    drop(pruning);
     // Where the rows are not those of tables, they may be anywhere.
     let range = match (extent, inputs.tables()) {
         (Some(extent), Some(_)) => extent,
@@ -136,6 +138,7 @@ fn collect<T: Cell>(
             Ok(())
         },
     )?;
+    let _timed = context.timed(Step::Operate);
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_else(|| Chosen::new(query, context));
     for part in parts {

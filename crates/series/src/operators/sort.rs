@@ -10,7 +10,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Step};
 use crate::error::Error;
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
@@ -91,6 +91,8 @@ impl Sorter {
         batch: RecordBatch,
         keys: impl ExactSizeIterator<Item = (u32, i64, u64)>,
     ) -> Result<(), Error> {
+        let context = self.context.clone();
+        let _timed = context.timed(Step::Operate);
         let bytes = batch.get_array_memory_size() + keys.len() * size_of::<Key>();
         self.charge.grow(bytes)?;
         let number = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
@@ -154,6 +156,7 @@ impl Sorter {
     /// The rows that are asked for, in their order.
     pub(super) fn finish(self) -> Result<Ordered, Error> {
         let windows = (self.per_group, self.overall);
+        let _timed = self.context.timed(Step::Operate);
         Ok(Ordered {
             keys: chosen(self.keys, self.order, windows, &self.context)?,
             batches: self.batches,

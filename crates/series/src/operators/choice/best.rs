@@ -16,7 +16,7 @@ use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
 use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Scalar, Slots, array_of, resolve, scalar_at};
 use crate::input::{Chunk, Inputs, RunNested, tag_column};
@@ -167,6 +167,7 @@ pub(super) fn run(
         (snapshot, context),
         |chosen, edges, chunk| search.add(chosen, edges, &chunk),
     )?;
+    let _timed = context.timed(Step::Operate);
     let Chosen {
         cells,
         charge: _charge,

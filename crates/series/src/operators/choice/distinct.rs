@@ -12,7 +12,7 @@ use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
 use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar, Slots, array_of, hoisted_name, order, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
@@ -86,6 +86,7 @@ pub(super) fn run(
             add(chosen, edges, (&chunk, &column), (shape.rules, descending))
         },
     )?;
+    let _timed = context.timed(Step::Operate);
     let mut charge = chosen.charge;
     let mut keys: Vec<Key> = Vec::new();
     let mut values: Vec<Scalar> = Vec::new();
