@@ -3,8 +3,8 @@
 //! Does: lend threads, memory and the way to be ended to a SELECT, hand its series to the answer or write them where INTO
 //! says. Does not: plan (`select` does).
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream;

@@ -89,12 +89,12 @@ impl Inputs {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
-        let mut groups = Groups::of(snapshot, &mut all, shape)?;
+        let mut groups = Groups::of(snapshot, &mut all, shape, context)?;
         if !query.bound.groups.is_all() && needs_series {
-            groups = counted::within(snapshot, &mut all, groups, query)?;
+            groups = counted::within((snapshot, context), &mut all, groups, query)?;
         }
         if needs_ties {
-            rank(snapshot, &mut all, groups.len(), shape.rules)?;
+            rank((snapshot, context), &mut all, groups.len(), shape.rules)?;
         }
         let condition = match &shape.rows {
             None => None,
@@ -418,7 +418,12 @@ impl Reading {
 }
 
 /// Numbers the series of tables by their tags, as far as several of them are in one group: only their rows are told apart.
-fn rank(snapshot: &Snapshot, all: &mut [Input], groups: usize, rules: Rules) -> Result<(), Error> {
+fn rank(
+    on: (&Snapshot, &Context),
+    all: &mut [Input],
+    groups: usize,
+    rules: Rules,
+) -> Result<(), Error> {
     let mut members = vec![0_u32; groups];
     for input in &*all {
         if let Input::Table(table) = input {
@@ -436,7 +441,7 @@ fn rank(snapshot: &Snapshot, all: &mut [Input], groups: usize, rules: Rules) -> 
                     .get(group as usize)
                     .is_some_and(|members| *members > 1)
             };
-            table.rank(snapshot, number, rules, is_shared)?;
+            table.rank(on, number, rules, is_shared)?;
         }
     }
     Ok(())

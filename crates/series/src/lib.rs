@@ -12,6 +12,7 @@ mod context;
 mod error;
 mod evaluate;
 mod input;
+mod long;
 mod operators;
 mod query;
 mod value;

@@ -19,6 +19,7 @@ use super::tags;
 use crate::context::{Charge, Context, Reads};
 use crate::error::Error;
 use crate::evaluate::{Name, Slots};
+use crate::long;
 use crate::query::{TableName, TagExpr};
 use crate::value::{Rules, Type};
 
@@ -172,7 +173,7 @@ impl Table {
     /// Numbers the series by their tags, those of shared groups.
     pub(super) fn rank(
         &mut self,
-        snapshot: &Snapshot,
+        (snapshot, context): (&Snapshot, &Context),
         number: usize,
         rules: Rules,
         is_shared: impl Fn(u32) -> bool,
@@ -190,8 +191,8 @@ impl Table {
         for tag in &self.schema.tags {
             tags.push(snapshot.series_tag(&self.schema, tag.id, &ids)?);
         }
-        let mut order: Vec<usize> = (0..ids.len()).collect();
-        order.sort_by(|&one, &other| {
+        let order = (0..ids.len()).collect::<Vec<usize>>();
+        let order = long::sorted(order, context, |&one, &other| {
             let orders = tags
                 .iter()
                 .map(|tag| tag_order(tag.value(one), tag.value(other), rules));
@@ -199,7 +200,7 @@ impl Table {
                 .into_iter()
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        })?;
         for (place, at) in (base..).zip(order) {
             let tie = shared.get(at).and_then(|at| self.ties.get_mut(*at));
             if let Some(tie) = tie {
@@ -278,7 +279,7 @@ impl Table {
     /// Which of some series, which ascend, have a row at any time.
     pub(super) fn with_rows(
         &self,
-        snapshot: &Snapshot,
+        (snapshot, context): (&Snapshot, &Context),
         series: &[SeriesId],
     ) -> Result<Vec<SeriesId>, Error> {
         let range = i64::MIN..=i64::MAX;
@@ -305,6 +306,7 @@ impl Table {
         let scan = snapshot.scan_series(&request, &rest, &ends)?;
         for morsel in 0..scan.morsels() {
             for batch in scan.read(morsel) {
+                context.check()?;
                 let batch = batch?;
                 let own = batch.column(0).as_primitive::<UInt32Type>().values();
                 found.extend(own.iter().map(|series| SeriesId(*series)));

@@ -24,7 +24,8 @@ use crate::context::{BATCH_ROWS, Charge, Context, Reads, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
-use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
+use crate::long::{self, Asks};
+use crate::query::{Aggregate, Expr, Fill, Operator, Order, OrderBy, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
 
 /// Up to so many series it does not matter how many rows each has.
@@ -85,15 +86,17 @@ pub(super) fn run(
     let _timed = context.timed(Step::Operate);
     let order = match &answer {
         Answer::Cells(cells) => {
-            let cells_in_order = cells.ordered(query.shape().order);
-            within_limits(cells_in_order, &cells.keys, query)
+            let cells_in_order = cells.ordered(query.shape().order, context)?;
+            within_limits(cells_in_order, &cells.keys, query, context)?
         }
         Answer::Frame((frame, _)) => {
-            let mut places: Vec<u32> = (0..).take(frame.keys.len()).collect();
+            let places: Vec<u32> = (0..).take(frame.keys.len()).collect();
             let key = |at: &u32| frame.keys.get(*at as usize).copied().unwrap_or_default();
             let order = query.shape().order;
-            places.sort_by(|one, other| compare(key(one), key(other), order));
-            within_limits(places, &frame.keys, query)
+            let places = long::sorted(places, context, |one, other| {
+                compare(key(one), key(other), order)
+            })?;
+            within_limits(places, &frame.keys, query, context)?
         }
     };
     let mut own = context.charge();
@@ -255,7 +258,7 @@ impl<'a> Plan<'a> {
             None => self.cells(range)?,
         };
         for part in parts {
-            whole.join(part)?;
+            whole.join(part, self.context)?;
         }
         let shape = self.query.shape();
         let is_one = shape.group.is_empty() && shape.bucket.is_none();
@@ -299,10 +302,11 @@ impl<'a> Plan<'a> {
     /// Cells as values, in the order of groups and times.
     pub(super) fn frame(&self, mut cells: Cells) -> Result<Sorted, Error> {
         let _timed = self.context.timed(Step::Operate);
-        let order = cells.ordered(crate::query::Order {
-            by: crate::query::OrderBy::Group,
+        let by_group = Order {
+            by: OrderBy::Group,
             descending: false,
-        });
+        };
+        let order = cells.ordered(by_group, self.context)?;
         let mut charge = cells.take_charge(self.context.charge());
         let mut frame = Frame::default();
         let keys = order
@@ -312,7 +316,12 @@ impl<'a> Plan<'a> {
         let values = size_of::<Option<crate::evaluate::Scalar>>() * cells.lanes.len();
         charge.grow(order.len() * (values + size_of::<(u32, i64)>()))?;
         for lane in &mut cells.lanes {
-            frame.columns.push(lane.scalars(&order)?);
+            let mut values = Vec::with_capacity(order.len());
+            for part in order.chunks(BATCH_ROWS) {
+                self.context.check()?;
+                values.extend(lane.scalars(part, self.context)?);
+            }
+            frame.columns.push(values);
         }
         Ok((frame, charge))
     }
@@ -456,6 +465,7 @@ impl<'a> Plan<'a> {
                     runs: Vec::new(),
                     numbers: Vec::new(),
                     met: Vec::new(),
+                    asks: Asks::of(self.context),
                     spent: Duration::ZERO,
                 };
                 let watch = &self.context.watch;
@@ -531,7 +541,7 @@ impl<'a> Plan<'a> {
                     let kind = kind.unwrap_or(Type::Bool);
                     match answer {
                         Answer::Cells(cells) => match cells.lanes.get_mut(lane) {
-                            Some(lane) => lane.column(rows)?,
+                            Some(lane) => lane.column(rows, self.context)?,
                             None => Arc::new(NullArray::new(times.len())),
                         },
                         Answer::Frame((frame, _)) => {

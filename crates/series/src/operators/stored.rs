@@ -18,6 +18,7 @@ use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::Name;
 use crate::input::Table;
+use crate::long::Asks;
 use crate::query::{Aggregate, Expr};
 
 /// What an operand of an aggregate is.
@@ -108,6 +109,7 @@ pub(super) struct Adding<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) numbers: Vec<u32>,
     pub(super) met: Vec<bool>,
+    pub(super) asks: Asks<'a>,
     /// Time that went into adding up; what else a morsel takes is decoding.
     pub(super) spent: Duration,
 }
@@ -195,10 +197,12 @@ impl Fold for Adding<'_> {
         stretches: &[Stretch],
         fields: &[Option<StoredField<'_>>],
     ) -> Result<(), Error> {
+        self.asks.rows(stretches.len())?;
         self.timed(|adding| adding.add_stored(position, stretches, fields))
     }
 
     fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Error> {
+        self.asks.rows(rows.range.len())?;
         self.timed(|adding| adding.add_rows(position, &rows))
     }
 }

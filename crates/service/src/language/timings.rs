@@ -139,7 +139,9 @@ impl Timings {
     pub fn steps(&self) -> Vec<(TimedStep, Duration)> {
         let spent = self.lock();
         let steps = TimedStep::ALL.into_iter().zip(spent.steps);
-        steps.filter_map(|(step, time)| Some((step, time?))).collect()
+        steps
+            .filter_map(|(step, time)| Some((step, time?)))
+            .collect()
     }
 
     /// What was read so far; `None` = nobody has counted.

@@ -10,9 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{
-    Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of, with_timings,
-};
+use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of, with_timings};
 use nilometer_service::{
     CancellationToken, Charged, Error as ServiceError, Laps, Param, Params, Principal, RowStream,
     Sabotage, Session, TimedStep, Timings, Turn,
