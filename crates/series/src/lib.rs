@@ -23,6 +23,7 @@ pub use context::{
     Unlimited, Unwatched, Watch,
 };
 pub use error::Error;
+pub use long::sort_asking;
 pub use operators::{BUCKETS, Batches};
 pub use query::{
     Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy,

@@ -70,18 +70,26 @@ pub(crate) fn is_sorted<T>(
     Ok(true)
 }
 
-/// All in their order; equal ones stay as they were. Parts are sorted, and then merged two by two.
+/// All in their order; equal ones stay as they were.
 pub(crate) fn sorted<T>(
-    mut all: Vec<T>,
+    all: Vec<T>,
     context: &Context,
     compare: impl Fn(&T, &T) -> Ordering,
 ) -> Result<Vec<T>, Error> {
-    if is_sorted(&all, context, &compare)? {
-        return Ok(all);
-    }
+    sort_asking(all, &|| context.check(), compare)
+}
+
+/// All in their order; equal ones stay as they were. Asks once in 65,536 rows at least, and ends where it is told to.
+///
+/// Parts are sorted, and then merged two by two.
+pub fn sort_asking<T, E>(
+    mut all: Vec<T>,
+    ask: &impl Fn() -> Result<(), E>,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>, E> {
     let mut runs = Vec::with_capacity(all.len() / ASK_ROWS + 1);
     while !all.is_empty() {
-        context.check()?;
+        ask()?;
         let mut run = all.split_off((all.len() - 1) / ASK_ROWS * ASK_ROWS);
         run.sort_by(&compare);
         runs.push(run);
@@ -93,7 +101,7 @@ pub(crate) fn sorted<T>(
         let mut pairs = runs.into_iter();
         while let Some(one) = pairs.next() {
             merged.push(match pairs.next() {
-                Some(other) => merge(one, other, context, &compare)?,
+                Some(other) => merge(one, other, ask, &compare)?,
                 None => one,
             });
         }
@@ -102,18 +110,27 @@ pub(crate) fn sorted<T>(
     Ok(runs.pop().unwrap_or_default())
 }
 
-fn merge<T>(
-    one: Vec<T>,
+fn merge<T, E>(
+    mut one: Vec<T>,
     other: Vec<T>,
-    context: &Context,
+    ask: &impl Fn() -> Result<(), E>,
     compare: &impl Fn(&T, &T) -> Ordering,
-) -> Result<Vec<T>, Error> {
-    let mut asks = Asks::of(context);
+) -> Result<Vec<T>, E> {
+    // What is in its order already is not gone through.
+    if let (Some(last), Some(first)) = (one.last(), other.first())
+        && compare(last, first).is_le()
+    {
+        ask()?;
+        one.extend(other);
+        return Ok(one);
+    }
     let mut merged = Vec::with_capacity(one.len() + other.len());
     let mut one = one.into_iter().peekable();
     let mut other = other.into_iter().peekable();
     loop {
-        asks.rows(1)?;
+        if merged.len() % ASK_ROWS == 0 {
+            ask()?;
+        }
         let takes_other = match (one.peek(), other.peek()) {
             (Some(one), Some(other)) => compare(other, one).is_lt(),
             (one, _) => one.is_none(),

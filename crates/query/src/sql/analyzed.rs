@@ -23,7 +23,7 @@ const SHOWN: [TimedStep; 5] = [
 
 /// Whether a statement is an EXPLAIN ANALYZE.
 pub(super) fn is_analyze(statement: &DfStatement) -> bool {
-    matches!(statement, DfStatement::Explain(explain) if explain.analyze)
+    matches!(statement, DfStatement::Explain(explain) if explain.options.analyze)
 }
 
 /// The answer, and behind it a row of the statement's times.
