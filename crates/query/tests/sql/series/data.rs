@@ -64,6 +64,8 @@ pub(super) struct World {
     pub(super) history: String,
     /// Integers go to the ends of what they can be.
     pub(super) has_extremes: bool,
+    /// It has files of partitions.
+    pub(super) is_compacted: bool,
 }
 
 impl World {
@@ -110,6 +112,7 @@ impl World {
             engine,
             history: String::new(),
             has_extremes: dice.one_in(3),
+            is_compacted: false,
         };
         for _ in 0..=dice.below(8) {
             let (table, _) = TABLES[dice.below(TABLES.len() - 1)];
@@ -120,7 +123,14 @@ impl World {
                 4..6 => world.write_dense(table, dice),
                 6 => world.delete(table, dice),
                 7 | 8 => world.engine.flush().unwrap(),
-                _ => while world.engine.maintain().unwrap() != Maintained::Idle {},
+                _ if dice.one_in(3) => {
+                    while world.engine.maintain().unwrap() != Maintained::Idle {}
+                }
+                // While somebody writes, files of one size are waited for: `maintain` alone compacted no store.
+                _ => {
+                    world.engine.settle().unwrap();
+                    world.is_compacted |= world.engine.metrics().partitions > 0;
+                }
             }
         }
         world
