@@ -245,8 +245,8 @@ fn series_queries_answer_as_the_planner_does() {
     let next = AtomicU64::new(0);
     // Two of them, as the machines have on which this has to end soon.
     let read = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-        let runtime = runtime.build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
         let (mut recognised, mut all, mut compacted) = (0, 0, 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);

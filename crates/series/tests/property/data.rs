@@ -102,8 +102,8 @@ impl World {
         let options = Options {
             compaction: CompactionOptions {
                 fan_in: 2,
-                partition_rows_min: 200,
-                widen_rows_max: 200,
+                partition_rows_min: 100,
+                widen_rows_max: 100,
                 ..CompactionOptions::default()
             },
             ..Options::default()
@@ -204,21 +204,29 @@ impl World {
 
     /// One of the things that happen to a store.
     pub(crate) fn change(&mut self, dice: &mut Dice) {
-        match dice.below(10) {
+        match dice.below(15) {
+            14 => self.delete(dice),
+            10 | 11 => self.write_again(dice),
+            12 | 13 => self.settle(dice),
             0..5 => self.write_some(dice),
             5 | 6 => self.write_dense(dice),
             7 if dice.one_in(4) => self.rename(dice),
             7 => self.delete(dice),
             8 => self.flush(),
-            _ if dice.one_in(3) => while self.engine.maintain().unwrap() != Maintained::Idle {},
-            // While somebody writes, files of one size are waited for: `maintain` alone compacted none of these stores.
-            _ => {
-                self.engine.settle().unwrap();
-                self.states.remove(&State::Head);
-                if self.engine.metrics().partitions > 0 {
-                    self.states.insert(State::Compacted);
-                }
-            }
+            _ => while self.engine.maintain().unwrap() != Maintained::Idle {},
+        }
+    }
+
+    /// Compacts what there is, once there is enough for a file of its own. While somebody writes, files of one size are waited for:
+    /// `maintain` alone compacted none of these stores.
+    fn settle(&mut self, dice: &mut Dice) {
+        if dice.one_in(2) {
+            self.write_dense(dice);
+        }
+        self.engine.settle().unwrap();
+        self.states.remove(&State::Head);
+        if self.engine.metrics().partitions > 0 {
+            self.states.insert(State::Compacted);
         }
     }
 
@@ -257,6 +265,29 @@ impl World {
             }
             rows.push(row);
         }
+        self.write(table, fields, rows);
+    }
+
+    /// Rows of keys that are there, wherever their rows are now.
+    fn write_again(&mut self, dice: &mut Dice) {
+        let (table, fields) = self.one_table(dice);
+        let known = self.tables.tables.get(table).map(|(_, rows)| rows);
+        let known = known.filter(|rows| !rows.is_empty());
+        let Some(known) = known else {
+            return self.write_some(dice);
+        };
+        let rows = (0..=dice.below(20)).map(|_| {
+            let mut row = known[dice.below(known.len())].clone();
+            row.fields.clear();
+            for field in fields {
+                if !dice.one_in(3) {
+                    row.fields.insert((*field).to_owned(), value(field, dice));
+                }
+            }
+            row.fields.entry("n".to_owned()).or_insert(Val::Int(2));
+            row
+        });
+        let rows = rows.collect();
         self.write(table, fields, rows);
     }
 
@@ -355,7 +386,13 @@ impl World {
 
     fn delete(&mut self, dice: &mut Dice) {
         let (table, ..) = TABLES[dice.below(TABLES.len())];
-        let first = START + (dice.below(400) as i64 - 100) * 60 * SECOND;
+        let (_, known) = &self.tables.tables[table];
+        let first = if known.is_empty() || dice.one_in(3) {
+            START + (dice.below(400) as i64 - 100) * 60 * SECOND
+        } else {
+            // From a row on.
+            known[dice.below(known.len())].time
+        };
         let time = first..=first + dice.one(&[0, 600, 7200, 100_000]) * SECOND;
         let host = dice.one_in(2).then(|| dice.one(&HOSTS));
         let schema = self.engine.snapshot().table("d", "public", table).unwrap();
