@@ -205,13 +205,12 @@ impl World {
     /// One of the things that happen to a store.
     pub(crate) fn change(&mut self, dice: &mut Dice) {
         match dice.below(15) {
-            14 => self.delete(dice),
             10 | 11 => self.write_again(dice),
             12 | 13 => self.settle(dice),
             0..5 => self.write_some(dice),
             5 | 6 => self.write_dense(dice),
             7 if dice.one_in(4) => self.rename(dice),
-            7 => self.delete(dice),
+            7 | 14 => self.delete(dice),
             8 => self.flush(),
             _ => while self.engine.maintain().unwrap() != Maintained::Idle {},
         }
