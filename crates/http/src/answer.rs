@@ -3,3 +3,4 @@
 pub(crate) mod access;
 pub(crate) mod chunks;
 pub(crate) mod packed;
+pub(crate) mod timing;

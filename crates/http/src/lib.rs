@@ -22,6 +22,7 @@ mod routes;
 pub use admit::cors::{NotAnOrigin, Origins, may_only_read};
 pub use admit::hosts::{Hosts, NotAHost};
 pub use answer::chunks::{Chunk, Chunks};
+pub use answer::timing::with_timings;
 pub use config::{AccessLog, HttpConfig};
 pub use error::{Error, ErrorResponse, Words};
 pub use http::Http;

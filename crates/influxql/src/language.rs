@@ -177,6 +177,7 @@ impl Prepared for Taken {
             privileges::check(session, &self.shared.engine.snapshot(), &self.statement)?;
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
+            let running = running.timed(session.timings.as_ref());
             running.begin().await?;
             let LanguageContext {
                 engine, options, ..

@@ -3,8 +3,8 @@
 //! Does: lend threads, memory and the way to be ended to a SELECT, hand its series to the answer or write them where INTO
 //! says. Does not: plan (`select` does).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::stream;
@@ -12,11 +12,12 @@ use nilometer_engine::{Engine, Snapshot};
 use nilometer_influxql_syntax::ast::Select;
 use nilometer_influxql_syntax::format_clock;
 use nilometer_series::{
-    Context, Error as SeriesError, INLINE_ROWS, Limits, MemoryAccount, MemoryFull, Threads, Watch,
+    Context, Error as SeriesError, INLINE_ROWS, Limits, MemoryAccount, MemoryFull, Reads, Step,
+    Threads, Watch,
 };
 use nilometer_service::{
-    Class, Error as ServiceError, Executor, Outcome, QueryMemory, QueryOptions, Running, Session,
-    SetStream, Stop, long,
+    Class, Error as ServiceError, Executor, Laps, Outcome, QueryMemory, QueryOptions, Running,
+    Session, SetStream, Stop, TimedReads, TimedStep, Timings, long,
 };
 
 use crate::into::{self, Target, Written};
@@ -90,6 +91,9 @@ pub(crate) fn analyze(
     select: &Select,
     running: Running,
 ) -> Result<Outcome, ServiceError> {
+    // Its own, whether or not its client is told of them.
+    let timings = Timings::start(running.stop().executor());
+    let running = running.timed(Some(&timings));
     let snapshot = engine.snapshot();
     let (context, watched) = lent(options, &running);
     let asked = asked_of(engine, session, &snapshot, &context);
@@ -122,10 +126,21 @@ pub(crate) fn analyze(
         ),
         format!("    {branch}planning_time: {}", shown(planned)),
         format!("    {branch}total_time: {}", shown(executed)),
+    ];
+    for step in [TimedStep::Prune, TimedStep::Decode, TimedStep::Operate] {
+        let time = shown(timings.spent(step));
+        lines.push(format!("    {branch}{}_time: {time}", step.name()));
+    }
+    let reads = timings.reads().unwrap_or_default();
+    lines.extend([
+        format!("    {branch}rows_read: {}", reads.rows),
+        format!("    {branch}rows_skipped: {}", reads.rows_skipped),
+        format!("    {branch}blocks_read: {}", reads.blocks),
+        format!("    {branch}blocks_skipped: {}", reads.blocks_skipped),
         format!("    {branch}series: {series}"),
         format!("    {branch}rows: {rows}"),
         format!("    {end}plan"),
-    ];
+    ]);
     lines.extend(plan.into_iter().map(|line| format!("        {line}")));
     let answer = one_column("EXPLAIN ANALYZE", lines);
     Ok(Outcome::Sets(SetStream::of(running, vec![answer])?))
@@ -152,6 +167,8 @@ fn lent(options: &QueryOptions, running: &Running) -> (Context, Arc<Watched>) {
     let watched = Arc::new(Watched {
         stop: running.stop().clone(),
         is_long: AtomicBool::new(false),
+        planning: Mutex::new(running.timings().map(Laps::of)),
+        timings: running.timings().cloned(),
     });
     let context = Context {
         threads: threads(options, running.stop().executor()),
@@ -296,6 +313,9 @@ impl Threads for Scoped {
 struct Watched {
     stop: Stop,
     is_long: AtomicBool,
+    /// From the start of the SELECT; `None` = nobody wants to know, or it is over: a series query has begun.
+    planning: Mutex<Option<Laps>>,
+    timings: Option<Arc<Timings>>,
 }
 
 impl Watch for Watched {
@@ -305,5 +325,42 @@ impl Watch for Watched {
 
     fn may_read(&self, rows: u64) -> bool {
         rows < INLINE_ROWS || self.is_long.load(Ordering::Relaxed)
+    }
+
+    fn has_begun(&self) {
+        let planning = self.planning.lock();
+        let planning = planning.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut planning) = planning {
+            planning.end(TimedStep::Plan);
+        }
+    }
+
+    fn now(&self) -> Option<Duration> {
+        self.timings.as_ref().map(|timings| timings.now())
+    }
+
+    fn has_spent(&self, step: Step, time: Duration) {
+        if let Some(timings) = &self.timings {
+            timings.add(timed_step(step), time);
+        }
+    }
+
+    fn has_read(&self, reads: &Reads) {
+        if let Some(timings) = &self.timings {
+            timings.add_reads(&TimedReads {
+                rows: reads.rows,
+                rows_skipped: reads.rows_skipped,
+                blocks: reads.blocks,
+                blocks_skipped: reads.blocks_skipped,
+            });
+        }
+    }
+}
+
+fn timed_step(step: Step) -> TimedStep {
+    match step {
+        Step::Prune => TimedStep::Prune,
+        Step::Decode => TimedStep::Decode,
+        Step::Operate => TimedStep::Operate,
     }
 }

@@ -93,6 +93,9 @@ impl Sql {
         if let Some(transaction) = &session.transaction {
             sql = sql.within(transaction);
         }
+        if let Some(timings) = &session.timings {
+            sql = sql.timed(timings);
+        }
         if session.is_read_only {
             sql = sql.read_only();
         }

@@ -1,24 +1,24 @@
 //! The entry point: one statement, one snapshot, one result.
 
 mod acquisition;
+mod analyzed;
+mod described;
 mod session;
 mod show;
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
-use nilometer_service::{Client, Description, LanguageContext, Principal, Running, Threads};
+use nilometer_service::{
+    Client, LanguageContext, Laps, Principal, Running, Threads, TimedStep, Timings,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -37,12 +37,11 @@ use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
-use crate::statement::name::{NameScope, Path, TableName};
+use crate::statement::name::{NameScope, TableName};
 use crate::statement::rewrite::acquisition::asks_acquisition;
-use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
+use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
-use crate::tables::names;
 use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
@@ -65,6 +64,7 @@ pub struct Sql {
     client: Option<Arc<Client>>,
     /// What statements are part of.
     transaction: Option<Arc<Transaction>>,
+    timings: Option<Arc<Timings>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -127,6 +127,7 @@ impl Sql {
             schema: None,
             client: None,
             transaction: None,
+            timings: None,
         })
     }
 
@@ -194,6 +195,15 @@ impl Sql {
         }
     }
 
+    /// The same, the times of statements added up for somebody.
+    #[must_use]
+    pub fn timed(&self, timings: &Arc<Timings>) -> Self {
+        Self {
+            timings: Some(Arc::clone(timings)),
+            ..self.clone()
+        }
+    }
+
     /// The name of the time zone that times without an offset are in.
     pub fn time_zone(&self) -> &str {
         self.zone.name()
@@ -221,6 +231,9 @@ impl Sql {
     async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
         let shared = self.shared();
         let bounds = Bounds::of(&shared.options);
+        let timings = self.timings.clone();
+        let timings = timings.unwrap_or_else(|| Timings::start(&shared.executor));
+        let mut parsing = Laps::of(&timings);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
         let asks_names = pg_catalog::mentions(&tokens);
@@ -228,16 +241,24 @@ impl Sql {
         let asks_acquisition = asks_acquisition(&tokens);
         let is_like_others = is_like_others && !asks_acquisition;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
+        parsing.end(TimedStep::Parse);
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
         {
             return Ok(answer);
         }
+        parsing.leave_out();
         let statement = statement::parse_tokens(tokens, sql, bounds, params)?;
+        parsing.end(TimedStep::Parse);
         if self.read_only && statement.writes() {
             return Err(Error::ReadOnly);
         }
-        let running = self.start(database, sql);
+        let mut running = self.start(database, sql);
+        if let Statement::Query(question) = &statement
+            && analyzed::is_analyze(&question.statement)
+        {
+            running = running.timed(Some(&timings));
+        }
         if statement.needs_memory() {
             running.begin().await?;
         }
@@ -308,170 +329,6 @@ impl Sql {
         }
     }
 
-    /// What a statement takes and answers, without running it. `known` = the types that its sender has said of parameters.
-    pub(crate) async fn described(
-        &self,
-        database: &str,
-        sql: &str,
-        known: &[Option<DataType>],
-    ) -> Result<Description, Error> {
-        let bounds = Bounds::of(self.options());
-        let tokens = statement::tokens(sql, bounds)?;
-        let count = parameter_types::numbers(&tokens).max(known.len());
-        let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
-            return self.described_own(database, sql, tokens).await;
-        };
-        if asks_acquisition(&tokens) {
-            self.complete_acquisitions().await?;
-        }
-        let mut reading = self.reading().of_tokens(&tokens);
-        reading.is_described = true;
-        let columns = self.columns_named(&reading, database, &unfilled);
-        let parameters = parameter_types::types(&unfilled, count, known, &columns);
-        let params = parameter_types::stand_ins(&parameters);
-        let statement = statement::parse_tokens(tokens, sql, bounds, &params)?;
-        let place = self.place_of(&reading, database, &statement)?;
-        let question = match statement {
-            Statement::Query(question) => question,
-            Statement::Call(call) => {
-                return Ok(Description {
-                    parameters,
-                    columns: Some(write::call::schema(&call)),
-                });
-            }
-            other => {
-                let columns = self
-                    .returned_by(reading, place, other, database, sql)
-                    .await?;
-                return Ok(Description {
-                    parameters,
-                    columns,
-                });
-            }
-        };
-        let session = reading.session(&place);
-        let running = self.start(database, sql);
-        let memory = pool(&running);
-        let planner = &self.queries.planner;
-        let planning = planner.plan(&reading, &session, &place, *question, None, &memory);
-        let query = plan_time::within(&running, planning).await?;
-        let schema = query.plan.schema();
-        let schema = match &query.headings {
-            Some(names) if names.len() == schema.fields().len() => {
-                let fields = schema.fields().iter().zip(names.iter());
-                let fields = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
-                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-            }
-            _ => schema,
-        };
-        Ok(Description {
-            parameters,
-            columns: Some(schema),
-        })
-    }
-
-    /// The columns of what a statement answers of the rows that it writes; `None` = it answers how many there are.
-    async fn returned_by(
-        &self,
-        reading: ReadContext,
-        place: NameScope,
-        statement: Statement,
-        database: &str,
-        sql: &str,
-    ) -> Result<Option<SchemaRef>, Error> {
-        let (items, table) = match statement {
-            Statement::Insert(insert) => {
-                (insert.returning.clone(), write::table_of_insert(&insert))
-            }
-            Statement::Update(update) => (
-                update.returning.clone(),
-                write::table_of(std::slice::from_ref(&update.table)),
-            ),
-            Statement::Delete(delete) => {
-                (delete.returning.clone(), write::table_of_delete(&delete))
-            }
-            _ => return Ok(None),
-        };
-        let (Some(returning), Some((path, alias))) = (Returning::of(items), table) else {
-            return Ok(None);
-        };
-        let name = Path::of(&path)?.table(&place)?;
-        let schema = names::shown_schema(&reading.snapshot, &name)?;
-        let running = self.start(database, sql);
-        let writing = self.writing(reading, place, running, Some(returning));
-        writing.returned_columns(&alias, &schema).await
-    }
-
-    /// The same of a statement that takes no parameters: what is shown is cheap to ask for.
-    async fn described_own(
-        &self,
-        database: &str,
-        sql: &str,
-        tokens: Vec<TokenWithSpan>,
-    ) -> Result<Description, Error> {
-        let bounds = Bounds::of(self.options());
-        let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
-        let columns = match statement {
-            Statement::Show(_) => {
-                let answer = Box::pin(self.carry_out(database, sql, &Params::new())).await?;
-                Some(answer.schema())
-            }
-            _ => None,
-        };
-        Ok(Description {
-            parameters: Vec::new(),
-            columns,
-        })
-    }
-
-    /// The columns of the tables that a statement names, by name, and those of an INSERT by their place too. One that two
-    /// tables have with two types says nothing.
-    fn columns_named(
-        &self,
-        reading: &ReadContext,
-        database: &str,
-        statement: &DfStatement,
-    ) -> HashMap<String, DataType> {
-        let snapshot = &reading.snapshot;
-        let schema = self
-            .schema
-            .clone()
-            .or_else(|| snapshot.default_schema(database));
-        let place = NameScope {
-            database: database.to_owned(),
-            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-        };
-        let mut columns: HashMap<String, DataType> = HashMap::new();
-        let mut unclear = Vec::new();
-        for path in parameter_types::tables(statement) {
-            let Ok(name) = Path::of(&path).and_then(|path| path.table(&place)) else {
-                continue;
-            };
-            let (database, schema, table) = (&name.database, &name.schema, &name.table);
-            let fields = match snapshot.table(database, schema, table) {
-                Some(table) => Arc::clone(&table.shown_columns().schema),
-                None => match snapshot.relation(database, schema, table) {
-                    Some(relation) => relation.schema().shown_columns().schema,
-                    None => continue,
-                },
-            };
-            for (at, field) in fields.fields().iter().enumerate() {
-                let kind = parameter_types::of_column(field);
-                columns.insert(format!("\u{0}{at}"), kind.clone());
-                match columns.get(field.name()) {
-                    Some(known) if *known != kind => unclear.push(field.name().clone()),
-                    _ => {
-                        columns.insert(field.name().clone(), kind);
-                    }
-                }
-            }
-        }
-        for name in unclear {
-            columns.remove(&name);
-        }
-        columns
-    }
-
     fn place_of(
         &self,
         reading: &ReadContext,
@@ -484,7 +341,8 @@ impl Sql {
     /// Counts a statement among those that run.
     fn start(&self, database: &str, sql: &str) -> Running {
         let statements = &self.shared().statements;
-        statements.start(database, sql, &self.caller)
+        let running = statements.start(database, sql, &self.caller);
+        running.timed(self.timings.as_ref())
     }
 
     /// The newest snapshot.
@@ -559,9 +417,20 @@ impl Sql {
         let session = reading.session(place);
         let memory = pool(&running);
         let planner = &self.queries.planner;
+        let analyzes = analyzed::is_analyze(&question.statement);
+        let timings = running.timings().filter(|_| analyzes).cloned();
+        let began = timings.as_ref().map(|timings| timings.now());
         let planning = planner.plan(reading, &session, place, question, shape, &memory);
-        let query = plan_time::within(&running, planning).await?;
-        self.answer(&session, query, running)
+        let mut query = plan_time::within(&running, planning).await?;
+        let (Some(timings), Some(began)) = (timings, began) else {
+            return self.answer(&session, query, running);
+        };
+        let planned = timings.now().saturating_sub(began);
+        let headings = query.headings.take();
+        let batches = self.queries.start(&session, query, &running)?;
+        let batches = analyzed::with_times(batches, &timings, planned);
+        let answer = Answer::new(batches, running, self.options());
+        Ok(answer.headed(headings.as_ref()))
     }
 
     fn answer(

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use arrow_array::timezone::Tz;
 
 use crate::calendar::{add_months, from_local, month, month_start, to_local};
+use crate::context::Context;
+use crate::error::Error;
+use crate::long::Asks;
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
@@ -160,7 +163,22 @@ impl Bucket {
 
     /// First instants of the buckets that have a time from the first to the last, both included, ascending. `None` = some
     /// are beyond the calendar.
-    pub(crate) fn grid(&self, first_ns: i64, last_ns: i64) -> Option<Vec<i64>> {
+    pub(crate) fn grid(
+        &self,
+        first_ns: i64,
+        last_ns: i64,
+        context: &Context,
+    ) -> Result<Option<Vec<i64>>, Error> {
+        let asks = &mut Asks::of(context);
+        self.grid_asking(first_ns, last_ns, asks).transpose()
+    }
+
+    fn grid_asking(
+        &self,
+        first_ns: i64,
+        last_ns: i64,
+        asks: &mut Asks<'_>,
+    ) -> Option<Result<Vec<i64>, Error>> {
         let (first, last) = (i128::from(first_ns), i128::from(last_ns));
         let shifted = |time_ns: i128| match &self.zone {
             Some(zone) => to_local(time_ns, zone.tz),
@@ -172,6 +190,9 @@ impl Bucket {
         let slack = self.zone.as_ref().map_or(0, |_| CLOCKS_SET_NS_MAX);
         let mut grid = Vec::new();
         loop {
+            if let Err(ended) = asks.rows(1) {
+                return Some(Err(ended));
+            }
             let start = match &self.zone {
                 Some(zone) => from_local(local, zone.tz)?,
                 None => local,
@@ -192,7 +213,7 @@ impl Bucket {
         }
         grid.sort_unstable();
         grid.dedup();
-        Some(grid)
+        Some(Ok(grid))
     }
 }
 

@@ -5,6 +5,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use nilometer_engine::{AggregateSources, Scan};
 
@@ -27,6 +28,30 @@ pub trait Threads: Debug + Send + Sync {
     fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync));
 }
 
+/// A step of a query whose time is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Finding series, segments and blocks.
+    Prune,
+    /// Reading rows, and what is stored of them.
+    Decode,
+    /// What becomes of rows: conditions, sums, sorts, columns of the answer.
+    Operate,
+}
+
+/// How much was read, and how much did not have to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Rows that statistics and rollups stood for.
+    pub rows_skipped: u64,
+    /// Blocks that were decoded.
+    pub blocks: u64,
+    /// Blocks that statistics stood for, or ruled out.
+    pub blocks_skipped: u64,
+}
+
 /// Whoever looks on while a query runs.
 pub trait Watch: Debug + Send + Sync {
     /// Whether the query has to end. Asked before each unit and batch.
@@ -44,6 +69,55 @@ pub trait Watch: Debug + Send + Sync {
 
     /// A part of an aggregation was read: this much of it was known without rows, or was not.
     fn has_aggregated(&self, _used: &AggregateSources) {}
+
+    /// A query begins to run: what came before was planning.
+    fn has_begun(&self) {}
+
+    /// What time it is by the caller's clock, since whenever it likes; `None` = nobody wants to know where the time goes,
+    /// and no time is taken.
+    fn now(&self) -> Option<Duration> {
+        None
+    }
+
+    /// So much time went into a step, on one thread. Said once for each batch or unit, and not for each row.
+    fn has_spent(&self, _step: Step, _time: Duration) {}
+
+    /// So much was read since the last time.
+    fn has_read(&self, _reads: &Reads) {}
+}
+
+/// Time that is taken of a step until this is dropped; time of other steps in between can be left out.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Timed<'a> {
+    watch: &'a dyn Watch,
+    step: Step,
+    since: Option<Duration>,
+    /// What belongs to another step.
+    others: Duration,
+}
+
+impl Timed<'_> {
+    /// Does work of another step.
+    pub(crate) fn other<T>(&mut self, step: Step, work: impl FnOnce() -> T) -> T {
+        let before = self.since.and_then(|_| self.watch.now());
+        let done = work();
+        if let (Some(before), Some(now)) = (before, before.and_then(|_| self.watch.now())) {
+            let took = now.saturating_sub(before);
+            self.others += took;
+            self.watch.has_spent(step, took);
+        }
+        done
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        if let (Some(since), Some(now)) = (self.since, self.since.and_then(|_| self.watch.now())) {
+            let took = now.saturating_sub(since).saturating_sub(self.others);
+            self.watch.has_spent(self.step, took);
+        }
+    }
 }
 
 /// Nobody.
@@ -218,6 +292,16 @@ impl Context {
             return Err(Error::Cancelled);
         }
         Ok(())
+    }
+
+    /// Takes the time of a step until what is returned is dropped.
+    pub(crate) fn timed(&self, step: Step) -> Timed<'_> {
+        Timed {
+            watch: &*self.watch,
+            step,
+            since: self.watch.now(),
+            others: Duration::ZERO,
+        }
     }
 
     pub(crate) fn charge(&self) -> Charge {

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use nilometer_engine::{Narrowing, RowWeights, SeriesId, Snapshot};
 
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
 use crate::query::{Expr, SeriesQuery, Source, TagExpr};
@@ -76,6 +76,8 @@ impl Inputs {
                 vec![Input::Nested(run_nested(&nested, snapshot, context)?)]
             }
         };
+        // A nested query takes its own time.
+        let _timed = context.timed(Step::Prune);
         let names = names(shape.rows.iter().chain(exprs.iter().copied()));
         let slots = typed(names, &all, shape.rules)?;
         check_tags(&shape.group, &all, shape.rules)?;
@@ -87,12 +89,12 @@ impl Inputs {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
-        let mut groups = Groups::of(snapshot, &mut all, shape)?;
+        let mut groups = Groups::of(snapshot, &mut all, shape, context)?;
         if !query.bound.groups.is_all() && needs_series {
-            groups = counted::within(snapshot, &mut all, groups, query)?;
+            groups = counted::within((snapshot, context), &mut all, groups, query)?;
         }
         if needs_ties {
-            rank(snapshot, &mut all, groups.len(), shape.rules)?;
+            rank((snapshot, context), &mut all, groups.len(), shape.rules)?;
         }
         let condition = match &shape.rows {
             None => None,
@@ -125,6 +127,7 @@ impl Inputs {
         (limit, which): (Option<usize>, Which<'_>),
         context: &Context,
     ) -> Result<Reading, Error> {
+        let _timed = context.timed(Step::Prune);
         let mut reading = Reading::default();
         if first_ns > last_ns {
             return Ok(reading);
@@ -213,9 +216,12 @@ impl Inputs {
     /// The next rows of a unit; `None` = there are no more.
     pub(crate) fn next(&self, unit: &mut Unit, context: &Context) -> Result<Option<Read>, Error> {
         context.check()?;
+        let mut timed = context.timed(Step::Operate);
         let chunk = match unit {
             Unit::Table(number, reader) => match self.all.get(*number) {
-                Some(Input::Table(table)) => table.next(reader, &self.slots)?,
+                Some(Input::Table(table)) => {
+                    timed.other(Step::Decode, || table.next(reader, &self.slots, context))?
+                }
                 _ => None,
             },
             Unit::Nested(_) => match std::mem::replace(unit, Unit::Done) {
@@ -412,7 +418,12 @@ impl Reading {
 }
 
 /// Numbers the series of tables by their tags, as far as several of them are in one group: only their rows are told apart.
-fn rank(snapshot: &Snapshot, all: &mut [Input], groups: usize, rules: Rules) -> Result<(), Error> {
+fn rank(
+    on: (&Snapshot, &Context),
+    all: &mut [Input],
+    groups: usize,
+    rules: Rules,
+) -> Result<(), Error> {
     let mut members = vec![0_u32; groups];
     for input in &*all {
         if let Input::Table(table) = input {
@@ -430,7 +441,7 @@ fn rank(snapshot: &Snapshot, all: &mut [Input], groups: usize, rules: Rules) -> 
                     .get(group as usize)
                     .is_some_and(|members| *members > 1)
             };
-            table.rank(snapshot, number, rules, is_shared)?;
+            table.rank(on, number, rules, is_shared)?;
         }
     }
     Ok(())

@@ -12,16 +12,18 @@ mod context;
 mod error;
 mod evaluate;
 mod input;
+mod long;
 mod operators;
 mod query;
 mod value;
 
 pub use bucket::{Bucket, Shift, Width, Zone};
 pub use context::{
-    Charge, Context, INLINE_ROWS, Inline, Limits, MemoryAccount, MemoryFull, Threads, Unlimited,
-    Unwatched, Watch,
+    Charge, Context, INLINE_ROWS, Inline, Limits, MemoryAccount, MemoryFull, Reads, Step, Threads,
+    Unlimited, Unwatched, Watch,
 };
 pub use error::Error;
+pub use long::sort_asking;
 pub use operators::{BUCKETS, Batches};
 pub use query::{
     Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy,

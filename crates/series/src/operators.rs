@@ -134,6 +134,7 @@ impl Iterator for Batches {
 impl SeriesQuery {
     /// Answers it from a snapshot. Batches of at least one row come in the declared order; dropping them ends the query.
     pub fn run(&self, snapshot: &Snapshot, context: &Context) -> Result<Batches, Error> {
+        context.watch.has_begun();
         run(self, snapshot, context, self.shape().shows_time())
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod bytea;
 pub(crate) mod numbers;
 pub(crate) mod params;
 pub(crate) mod sets;
+pub(crate) mod timings;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::write::acquisition::Acquisitions;
 use numbers::SessionNumbers;
 use params::Params;
 use sets::SetStream;
+use timings::Timings;
 
 /// What the languages of a service share. The service makes it and gives it to each of them.
 #[derive(Debug, Clone)]
@@ -81,6 +83,8 @@ pub struct Session {
     pub client: Option<Arc<Client>>,
     /// What statements are part of.
     pub transaction: Option<Arc<Transaction>>,
+    /// Where the times of a statement are added up; `None` = nobody shows them, and none are taken.
+    pub timings: Option<Arc<Timings>>,
 }
 
 /// A connection that is kept, as statements ask for it (`current_user`, `current_setting('work_mem')`).
@@ -108,6 +112,7 @@ impl Session {
             cancelled: CancellationToken::new(),
             client: None,
             transaction: None,
+            timings: None,
         }
     }
 

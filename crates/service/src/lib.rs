@@ -41,6 +41,7 @@ pub use language::bytea::bytes_of_text;
 pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
+pub use language::timings::{Laps, TimedReads, TimedStep, Timings};
 pub use language::{
     Charged, Client, Description, Due, Language, LanguageContext, Outcome, Prepared, RowStream,
     Rows, Runs, Session, SessionChange,

@@ -193,6 +193,12 @@ impl Scan {
         report::report(&self.plan)
     }
 
+    /// Blocks that were read so far, and those that were not because of what statistics say of fields. Costs no look at
+    /// directories, as [`Self::report`] does.
+    pub fn blocks_so_far(&self) -> (u64, u64) {
+        self.plan.counters.blocks_so_far()
+    }
+
     /// Rows that may come out, counting duplicates and the whole of blocks at the edges.
     pub fn rows_estimate(&self) -> u64 {
         self.plan.rows_estimate

@@ -562,3 +562,47 @@ async fn distinct_values_are_estimated_by_sketches() {
         assert_eq!(said, expected, "{statement}");
     }
 }
+
+/// Only answers of SQL said where their time went.
+#[tokio::test]
+async fn an_answer_says_where_its_time_went() {
+    let server = Server::filled().await;
+    let all = "turn, parse, plan, read, prune, decode, operate, encode, rows, blocks";
+    for (statements, rest, parts, rows) in [
+        ("select v from cpu", "", all, "2 read, 0 skipped"),
+        (
+            "select v from cpu",
+            "&chunked=true",
+            all,
+            "2 read, 0 skipped",
+        ),
+        (
+            "select mean(v) from cpu where time < 10s group by host",
+            "",
+            all,
+            "2 read, 0 skipped",
+        ),
+        // Steps of all statements are added up.
+        (
+            "select v from cpu; show databases; select n from cpu",
+            "",
+            all,
+            "4 read, 0 skipped",
+        ),
+        ("show databases", "", "turn, parse, read, encode", ""),
+    ] {
+        let path = format!("/query?db=d&q={}{rest}", encoded(statements));
+        let answer = server.send("GET", &path, &[], "").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let timing = answer.header("server-timing");
+        // A description has a comma, too.
+        let parts_found = timing.split(", ").filter_map(|part| part.split_once(';'));
+        let found: Vec<&str> = parts_found.map(|(name, _)| name).collect();
+        assert_eq!(found.join(", "), parts, "{statements}: {timing}");
+        let said = format!("rows;desc=\"{rows}\"");
+        assert!(
+            rows.is_empty() || timing.contains(&said),
+            "{statements}: {timing}"
+        );
+    }
+}

@@ -130,6 +130,12 @@ async fn explain_analyze_runs_the_statement_and_writes_nothing() {
         "execution_time: ",
         "planning_time: ",
         "total_time: ",
+        "prune_time: ",
+        "decode_time: ",
+        "operate_time: ",
+        "rows_read: 2",
+        "rows_skipped: 0",
+        "blocks_read: 0",
         "series: 2",
         "rows: 2",
     ] {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
-use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop};
+use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop, Timings};
 use tokio::time::Instant;
 
 use crate::limits::allocated;
@@ -29,6 +29,8 @@ const TURN: Duration = Duration::from_millis(10);
 pub(crate) struct Scope {
     pub(crate) memory: Arc<QueryMemory>,
     pub(crate) stop: Stop,
+    /// Where its times are added up; `None` = nobody shows them.
+    pub(crate) timings: Option<Arc<Timings>>,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,7 @@ impl Scope {
         Self {
             memory: Arc::clone(running.memory()),
             stop: running.stop().clone(),
+            timings: running.timings().cloned(),
         }
     }
 
@@ -103,6 +106,25 @@ pub(crate) fn check() -> Result<()> {
         Some(current) => current.scope.check(),
         None => Ok(()),
     })
+}
+
+/// Rows that are worked on without a look at whether the statement has to end.
+const LOOK_ROWS: usize = 65_536;
+
+/// Looks once in [`LOOK_ROWS`] rows whether the statement has to end, in loops over more rows than a batch has.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(usize);
+
+impl Looks {
+    /// So many more rows were worked on.
+    pub(crate) fn rows(&mut self, rows: usize) -> Result<()> {
+        self.0 += rows;
+        if self.0 >= LOOK_ROWS {
+            self.0 = 0;
+            check()?;
+        }
+        Ok(())
+    }
 }
 
 impl Scope {
@@ -200,4 +222,34 @@ impl JoinSetTracer for Tasks {
 /// Has tasks of operators counted, from the first call on. Where the program has put something else there, they are not.
 pub(crate) fn follow_tasks() {
     let _ = set_join_set_tracer(&Tasks);
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use nilometer_engine::MemoryBudget;
+    use nilometer_service::{CancellationToken, QueryOptions, Statements, Threads};
+
+    use super::*;
+
+    /// Of a statement that has to end.
+    pub(crate) fn ended_scope() -> Scope {
+        let budget = MemoryBudget::new(80 << 20);
+        let options = QueryOptions::default();
+        let statements = Arc::new(Statements::new(&options, &budget, Threads::of_caller()));
+        let caller = CancellationToken::new();
+        caller.cancel();
+        Scope::of(&statements.start("d", "SELECT 1", &caller))
+    }
+
+    #[test]
+    fn a_long_loop_looks_once_in_so_many_rows() {
+        ended_scope().run(|| {
+            let mut looks = Looks::default();
+            for _ in 1..LOOK_ROWS {
+                looks.rows(1).unwrap();
+            }
+            looks.rows(1).unwrap_err();
+            looks.rows(LOOK_ROWS).unwrap_err();
+        });
+    }
 }

@@ -161,6 +161,41 @@ async fn explain_analyze_counts_what_the_scan_read_and_what_it_skipped() {
     assert!(bytes.parse::<u64>().unwrap() > 0, "{text}");
 }
 
+/// The steps of a series query were nowhere, and those of the statement were not said by EXPLAIN ANALYZE.
+#[tokio::test]
+async fn explain_analyze_says_where_the_time_went_and_what_statistics_spared() {
+    let store = store();
+    // 2048 seconds are no whole hour; both blocks of each host stand for their rows.
+    let text = store
+        .rows("EXPLAIN ANALYZE SELECT host, sum(a), count(*) FROM m GROUP BY host")
+        .await
+        .join("\n");
+    for step in ["time_prune=", "time_decode=", "time_operate="] {
+        assert!(text.contains(step), "no {step} in {text}");
+    }
+    // Four hosts with 2048 rows each, as the planner's library writes thousands.
+    for figure in ["rows_read=0", "rows_skipped=8.19 K", "blocks_decoded=0"] {
+        let found = text.contains(&format!("{figure},")) || text.contains(&format!("{figure}]"));
+        assert!(found, "no {figure} in {text}");
+    }
+    let times = text.lines().find(|line| line.starts_with("Times|"));
+    let times = times.unwrap_or_else(|| panic!("no times in {text}"));
+    let steps = times.trim_start_matches("Times|").split(", ");
+    let steps = steps.map(|step| step.split_once('=').unwrap().0);
+    let steps: Vec<&str> = steps.collect();
+    assert_eq!(
+        steps,
+        ["parse", "plan", "prune", "decode", "operate"],
+        "{times}"
+    );
+    // What reads no series has no such steps, and ends with its times all the same.
+    let text = store.rows("EXPLAIN ANALYZE SELECT 1").await.join("\n");
+    assert!(text.contains("Times|parse="), "{text}");
+    // EXPLAIN alone runs nothing.
+    let text = store.rows("EXPLAIN SELECT 1").await.join("\n");
+    assert!(!text.contains("Times"), "{text}");
+}
+
 #[tokio::test]
 async fn tags_stay_dictionaries_until_the_answer_leaves() {
     let store = store();

@@ -7,6 +7,7 @@ use nilometer_engine::{SeriesId, Snapshot};
 
 use super::groups::NO_GROUP;
 use super::{Groups, Input};
+use crate::context::Context;
 use crate::error::Error;
 use crate::query::SeriesQuery;
 
@@ -15,7 +16,7 @@ const GROUPS_MIN: u64 = 64;
 
 /// The groups within the limit, in their order, and of inputs the rows of those.
 pub(super) fn within(
-    snapshot: &Snapshot,
+    on: (&Snapshot, &Context),
     all: &mut [Input],
     groups: Groups,
     query: &SeriesQuery,
@@ -30,7 +31,8 @@ pub(super) fn within(
         let part = order.iter().skip(next).take(wanted);
         next = next.saturating_add(wanted);
         let part: Vec<u32> = part.copied().collect();
-        let has_rows = with_rows(snapshot, all, &part, groups.len())?;
+        on.1.check()?;
+        let has_rows = with_rows(on, all, &part, groups.len())?;
         for group in part {
             if has_rows.get(group as usize) != Some(&true) {
                 continue;
@@ -58,14 +60,14 @@ pub(super) fn within(
     }
     if are_tables {
         // They are numbered anew, without gaps.
-        return Groups::of(snapshot, all, shape);
+        return Groups::of(on.0, all, shape, on.1);
     }
     Ok(groups)
 }
 
 /// By group: whether it is among some and has a row at any time.
 fn with_rows(
-    snapshot: &Snapshot,
+    on: (&Snapshot, &Context),
     all: &[Input],
     some: &[u32],
     groups: usize,
@@ -89,7 +91,7 @@ fn with_rows(
                 let pairs = table.series.iter().zip(&table.groups);
                 let own = pairs.filter(|(_, group)| is_asked(**group));
                 let own: Vec<SeriesId> = own.map(|(series, _)| *series).collect();
-                for series in table.with_rows(snapshot, &own)? {
+                for series in table.with_rows(on, &own)? {
                     if let Ok(position) = table.series.binary_search(&series) {
                         found(table.group(position));
                     }

@@ -13,7 +13,9 @@ use rustc_hash::FxHashMap;
 use super::chunk::{coded_column, tag_column};
 use super::tags::matches;
 use super::{Input, Table};
+use crate::context::Context;
 use crate::error::Error;
+use crate::long::{self, Asks};
 use crate::query::Shape;
 use crate::value::Rules;
 
@@ -108,9 +110,14 @@ impl Groups {
     }
 
     /// Numbers the groups, and tells each input the number of its rows'.
-    pub(super) fn of(snapshot: &Snapshot, all: &mut [Input], shape: &Shape) -> Result<Self, Error> {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        all: &mut [Input],
+        shape: &Shape,
+        context: &Context,
+    ) -> Result<Self, Error> {
         if let [Input::Table(table)] = all
-            && let Some(groups) = of_one_table(snapshot, table, shape)?
+            && let Some(groups) = of_one_table((snapshot, context), table, shape)?
         {
             return Ok(groups);
         }
@@ -118,8 +125,10 @@ impl Groups {
         let mut found = Vec::with_capacity(all.len());
         for input in &*all {
             found.push(match input {
-                Input::Table(table) => of_table(snapshot, table, &shape.group, &mut numbers)?,
-                Input::Nested(nested) => nested.groups(&shape.group, |key, tag| {
+                Input::Table(table) => {
+                    of_table((snapshot, context), table, &shape.group, &mut numbers)?
+                }
+                Input::Nested(nested) => nested.groups(&shape.group, context, |key, tag| {
                     if matches(&shape.tags, shape.rules, tag)? {
                         Ok(numbers.number(key))
                     } else {
@@ -132,8 +141,10 @@ impl Groups {
             // The one group of all rows, also of none.
             numbers.number(Vec::new());
         }
-        let mut ordered: Vec<(Key, u32)> = numbers.by_key.into_iter().collect();
-        ordered.sort_by(|(one, _), (other, _)| key_order(one, other, shape.rules));
+        let ordered: Vec<(Key, u32)> = numbers.by_key.into_iter().collect();
+        let ordered = long::sorted(ordered, context, |(one, _), (other, _)| {
+            key_order(one, other, shape.rules)
+        })?;
         let mut renamed = vec![NO_GROUP; ordered.len()];
         for (new, (_, old)) in (0..).zip(&ordered) {
             if let Some(place) = renamed.get_mut(*old as usize) {
@@ -177,7 +188,7 @@ impl Groups {
 
 /// The groups of one table, by the numbers of its tags' values alone. `None` = there are too many tags.
 fn of_one_table(
-    snapshot: &Snapshot,
+    (snapshot, context): (&Snapshot, &Context),
     table: &mut Table,
     shape: &Shape,
 ) -> Result<Option<Groups>, Error> {
@@ -187,13 +198,14 @@ fn of_one_table(
     let mut room = 1_u64;
     let mut tags = Vec::with_capacity(shape.group.len());
     for name in &shape.group {
+        context.check()?;
         let tag = match table.schema.tag(name) {
             None => None,
             Some(tag) => Some(snapshot.series_tag(&table.schema, tag.id, &table.series)?),
         };
         let values = tag.as_ref().and_then(SeriesTag::values).cloned();
         let values = values.unwrap_or_else(|| Arc::new(StringArray::from_iter_values([""; 0])));
-        let (ranks, absent) = ranks(&values, shape.rules);
+        let (ranks, absent) = ranks(&values, shape.rules, context)?;
         let width = values.len() as u64 + 1;
         let Some(more) = room.checked_mul(width) else {
             return Ok(None);
@@ -207,10 +219,8 @@ fn of_one_table(
         tags.push((tag, values));
     }
     // One of the series of each group, in the order of groups.
-    let mut order: Vec<(u64, u32)> = places.into_iter().zip(0..).collect();
-    if !order.is_sorted() {
-        order.sort_unstable();
-    }
+    let order: Vec<(u64, u32)> = places.into_iter().zip(0..).collect();
+    let order = long::sorted(order, context, Ord::cmp)?;
     let mut firsts: Vec<usize> = Vec::new();
     table.groups = vec![NO_GROUP; series];
     for group in order.chunk_by(|one, other| one.0 == other.0) {
@@ -243,16 +253,16 @@ fn of_one_table(
 }
 
 /// By code the place of a value in their order, and that of its absence.
-fn ranks(values: &StringArray, rules: Rules) -> (Vec<u32>, u32) {
-    let mut order: Vec<(u64, u32)> = (0..values.len())
+fn ranks(values: &StringArray, rules: Rules, context: &Context) -> Result<(Vec<u32>, u32), Error> {
+    let order: Vec<(u64, u32)> = (0..values.len())
         .map(|at| prefix(values.value(at)))
         .zip(0..)
         .collect();
     let value = |at: u32| values.value(at as usize);
-    order.sort_unstable_by(|one, other| {
+    let order = long::sorted(order, context, |one, other| {
         let by_text = || value(one.1).cmp(value(other.1));
         one.0.cmp(&other.0).then_with(by_text)
-    });
+    })?;
     let first = u32::from(rules == Rules::Influx);
     let mut ranks = vec![0; values.len()];
     for (rank, (_, code)) in (first..).zip(order) {
@@ -264,7 +274,7 @@ fn ranks(values: &StringArray, rules: Rules) -> (Vec<u32>, u32) {
         Rules::Influx => 0,
         Rules::Postgres => u32::try_from(values.len()).unwrap_or(u32::MAX),
     };
-    (ranks, absent)
+    Ok((ranks, absent))
 }
 
 /// The first bytes of a text, the first one highest, padded with zeros: it orders as they do.
@@ -283,7 +293,7 @@ fn key_order(one: &Key, other: &Key, rules: Rules) -> Ordering {
 
 /// By position of the series.
 fn of_table(
-    snapshot: &Snapshot,
+    (snapshot, context): (&Snapshot, &Context),
     table: &Table,
     group: &[String],
     numbers: &mut Numbers,
@@ -302,5 +312,10 @@ fn of_table(
         let values = tags.iter().map(|tag| tag.as_ref()?.value(position));
         values.map(|value| value.map(Arc::from)).collect::<Key>()
     });
-    Ok(keys.map(|key| numbers.number(key)).collect())
+    let mut asks = Asks::of(context);
+    let numbered = keys.map(|key| {
+        asks.rows(1)?;
+        Ok(numbers.number(key))
+    });
+    numbered.collect()
 }

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::chunk::{Chunk, absent_column};
 use super::groups::{Key, NO_GROUP};
-use crate::context::Charge;
+use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar, Slots, scalar_at};
 use crate::value::Type;
@@ -107,10 +107,12 @@ impl Nested {
     pub(super) fn groups(
         &self,
         group: &[String],
+        context: &Context,
         mut number: impl FnMut(Key, &dyn Fn(&str) -> Option<Arc<str>>) -> Result<u32, Error>,
     ) -> Result<Vec<u32>, Error> {
         let mut numbers = Vec::with_capacity(self.rows());
         for batch in &self.batches {
+            context.check()?;
             let column = |name: &str| {
                 let place = self.place(&Name::Tag(name.to_owned()))?;
                 batch.columns().get(place)

@@ -3,7 +3,7 @@
 //! Does: find its series, and turn the engine's batches into chunks. Does not: decide what to read of them.
 
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampNanosecondType, UInt32Type};
@@ -16,9 +16,10 @@ use nilometer_engine::{
 use super::chunk::{Chunk, absent_column, coded_column};
 use super::groups::{NO_GROUP, tag_order};
 use super::tags;
-use crate::context::{Charge, Context};
+use crate::context::{Charge, Context, Reads};
 use crate::error::Error;
 use crate::evaluate::{Name, Slots};
+use crate::long;
 use crate::query::{TableName, TagExpr};
 use crate::value::{Rules, Type};
 
@@ -46,6 +47,7 @@ pub(crate) struct TableScan {
     scan: Scan,
     /// Rows that need not be read, which are the first part.
     known: Option<(Chunk, Charge)>,
+    blocks: Told,
 }
 
 /// A morsel while it is read.
@@ -55,6 +57,35 @@ pub(crate) struct TableReader {
     morsel: Option<MorselReader>,
     columns: Vec<Option<usize>>,
     charge: Charge,
+    blocks: Told,
+}
+
+/// The blocks of a scan that its readers have told of.
+#[derive(Debug, Clone)]
+struct Told {
+    scan: Scan,
+    blocks: Arc<Mutex<(u64, u64)>>,
+}
+
+impl Told {
+    fn of(scan: &Scan) -> Self {
+        Self {
+            scan: scan.clone(),
+            blocks: Arc::default(),
+        }
+    }
+
+    /// The blocks that were read and ruled out since anybody has told of them.
+    fn since_last(&self) -> Reads {
+        let mut told = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let (read, skipped) = self.scan.blocks_so_far();
+        let before = std::mem::replace(&mut *told, (read, skipped));
+        Reads {
+            blocks: read.saturating_sub(before.0),
+            blocks_skipped: skipped.saturating_sub(before.1),
+            ..Reads::default()
+        }
+    }
 }
 
 impl TableScan {
@@ -142,7 +173,7 @@ impl Table {
     /// Numbers the series by their tags, those of shared groups.
     pub(super) fn rank(
         &mut self,
-        snapshot: &Snapshot,
+        (snapshot, context): (&Snapshot, &Context),
         number: usize,
         rules: Rules,
         is_shared: impl Fn(u32) -> bool,
@@ -160,8 +191,8 @@ impl Table {
         for tag in &self.schema.tags {
             tags.push(snapshot.series_tag(&self.schema, tag.id, &ids)?);
         }
-        let mut order: Vec<usize> = (0..ids.len()).collect();
-        order.sort_by(|&one, &other| {
+        let order = (0..ids.len()).collect::<Vec<usize>>();
+        let order = long::sorted(order, context, |&one, &other| {
             let orders = tags
                 .iter()
                 .map(|tag| tag_order(tag.value(one), tag.value(other), rules));
@@ -169,7 +200,7 @@ impl Table {
                 .into_iter()
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        })?;
         for (place, at) in (base..).zip(order) {
             let tie = shared.get(at).and_then(|at| self.ties.get_mut(*at));
             if let Some(tie) = tie {
@@ -223,7 +254,12 @@ impl Table {
         };
         let scan = snapshot.scan_series(&request, series, narrowing)?;
         let known = known.map(|(chunk, _, charge)| (chunk, charge));
-        Ok(TableScan { scan, known })
+        let blocks = Told::of(&scan);
+        Ok(TableScan {
+            scan,
+            known,
+            blocks,
+        })
     }
 
     /// The series of some groups.
@@ -243,7 +279,7 @@ impl Table {
     /// Which of some series, which ascend, have a row at any time.
     pub(super) fn with_rows(
         &self,
-        snapshot: &Snapshot,
+        (snapshot, context): (&Snapshot, &Context),
         series: &[SeriesId],
     ) -> Result<Vec<SeriesId>, Error> {
         let range = i64::MIN..=i64::MAX;
@@ -270,6 +306,7 @@ impl Table {
         let scan = snapshot.scan_series(&request, &rest, &ends)?;
         for morsel in 0..scan.morsels() {
             for batch in scan.read(morsel) {
+                context.check()?;
                 let batch = batch?;
                 let own = batch.column(0).as_primitive::<UInt32Type>().values();
                 found.extend(own.iter().map(|series| SeriesId(*series)));
@@ -358,12 +395,13 @@ impl Table {
                     morsel: None,
                     columns,
                     charge,
+                    blocks: scan.blocks.clone(),
                 });
             }
             Some(_) => morsel - 1,
             None => morsel,
         };
-        let scan = &scan.scan;
+        let (blocks, scan) = (scan.blocks.clone(), &scan.scan);
         if morsel == 0 {
             context.watch.has_planned(scan);
         }
@@ -377,6 +415,7 @@ impl Table {
             morsel: Some(scan.read(morsel)),
             columns,
             charge,
+            blocks,
         })
     }
 
@@ -385,6 +424,7 @@ impl Table {
         &self,
         reader: &mut TableReader,
         slots: &Slots,
+        context: &Context,
     ) -> Result<Option<Chunk>, Error> {
         if let Some(known) = reader.known.take() {
             return Ok(Some(known));
@@ -394,9 +434,14 @@ impl Table {
         };
         let Some(batch) = morsel.next() else {
             reader.morsel = None;
+            context.watch.has_read(&reader.blocks.since_last());
             return Ok(None);
         };
         let batch = batch?;
+        context.watch.has_read(&Reads {
+            rows: batch.num_rows() as u64,
+            ..reader.blocks.since_last()
+        });
         let held = morsel.held_bytes() + batch.get_array_memory_size();
         reader.charge.resize(held)?;
         Ok(Some(self.chunk(&batch, &reader.columns, slots)))

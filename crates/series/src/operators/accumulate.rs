@@ -7,8 +7,10 @@ mod values;
 
 use std::ops::Range;
 
+use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Scalar, low_bits, order, place, wrapped};
+use crate::long::ASK_ROWS;
 use crate::query::{Aggregate, Percentile, Selector};
 use crate::value::{Rules, Type};
 use picked::{Picked, offer};
@@ -221,8 +223,21 @@ impl Accumulator {
         }
     }
 
+    /// Adds the smallest and the largest of some values.
+    pub(super) fn add_extremes(&mut self, smallest: &Scalar, largest: &Scalar) {
+        if let Self::Extremes { low, high } = self {
+            extend(low, high, smallest);
+            extend(low, high, largest);
+        }
+    }
+
     /// Adds what another one knows of other rows.
-    pub(super) fn join(&mut self, other: Self, aggregate: &Aggregate, rules: Rules) {
+    pub(super) fn join(
+        &mut self,
+        other: Self,
+        (aggregate, rules): (&Aggregate, Rules),
+        context: &Context,
+    ) -> Result<(), Error> {
         match (self, other) {
             (Self::Count(one), Self::Count(other)) => *one += other,
             (Self::Sum { count, total }, Self::Sum { count: n, total: t }) => {
@@ -246,7 +261,14 @@ impl Accumulator {
                 *mean += distance * (n / whole);
                 *count = whole;
             }
-            (Self::Values(all), Self::Values(others)) => all.extend(others),
+            (Self::Values(all), Self::Values(others)) => {
+                all.reserve(others.len());
+                let mut others = others.into_iter();
+                while others.len() > 0 {
+                    context.check()?;
+                    all.extend(others.by_ref().take(ASK_ROWS));
+                }
+            }
             (Self::Histogram(counts), Self::Histogram(Some(others))) => match counts {
                 None => *counts = Some(others),
                 Some(counts) => {
@@ -257,14 +279,15 @@ impl Accumulator {
             },
             _ => {}
         }
+        Ok(())
     }
 
     /// The value of the aggregate; `None` = null.
     pub(super) fn finish(
         self,
         aggregate: &Aggregate,
-        kind: Option<Type>,
-        rules: Rules,
+        (kind, rules): (Option<Type>, Rules),
+        context: &Context,
     ) -> Result<Option<Scalar>, Error> {
         let whole = |count: u64| Some(Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)));
         Ok(match self {
@@ -290,10 +313,12 @@ impl Accumulator {
                 (count >= 2.0).then(|| Scalar::Float((squares / (count - 1.0)).sqrt()))
             }
             Self::Values(all) => match aggregate {
-                Aggregate::CountDistinct(_) => whole(count_distinct(all) as u64),
-                Aggregate::Mode(_) => mode(all, rules),
-                Aggregate::Median(_) => percentile(all, 50.0, Percentile::Continuous),
-                Aggregate::Percentile(_, percent, kind) => percentile(all, *percent, *kind),
+                Aggregate::CountDistinct(_) => whole(count_distinct(all, context)? as u64),
+                Aggregate::Mode(_) => mode(all, rules, context)?,
+                Aggregate::Median(_) => percentile(all, 50.0, Percentile::Continuous, context)?,
+                Aggregate::Percentile(_, percent, kind) => {
+                    percentile(all, *percent, *kind, context)?
+                }
                 _ => None,
             },
             Self::Histogram(counts) => counts.map(Scalar::Counts),

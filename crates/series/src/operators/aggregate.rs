@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, NullArray};
 use arrow_schema::SchemaRef;
@@ -19,11 +20,12 @@ use super::project::Projection;
 use super::stored::{self, Adding, Operands, Stored};
 use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Reads, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
-use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
+use crate::long::{self, Asks};
+use crate::query::{Aggregate, Expr, Fill, Operator, Order, OrderBy, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
 
 /// Up to so many series it does not matter how many rows each has.
@@ -75,22 +77,26 @@ pub(super) fn run(
             Answer::Frame(sorted) => sorted,
             Answer::Cells(cells) => plan.frame(cells)?,
         };
+        let _timed = context.timed(Step::Operate);
         let before = frame.bytes();
         let frame = filled(frame, query, (&plan.kinds, &plan.fills), context)?;
         charge.grow(frame.bytes().saturating_sub(before))?;
         answer = Answer::Frame((frame, charge));
     }
+    let _timed = context.timed(Step::Operate);
     let order = match &answer {
         Answer::Cells(cells) => {
-            let cells_in_order = cells.ordered(query.shape().order);
-            within_limits(cells_in_order, &cells.keys, query)
+            let cells_in_order = cells.ordered(query.shape().order, context)?;
+            within_limits(cells_in_order, &cells.keys, query, context)?
         }
         Answer::Frame((frame, _)) => {
-            let mut places: Vec<u32> = (0..).take(frame.keys.len()).collect();
+            let places: Vec<u32> = (0..).take(frame.keys.len()).collect();
             let key = |at: &u32| frame.keys.get(*at as usize).copied().unwrap_or_default();
             let order = query.shape().order;
-            places.sort_by(|one, other| compare(key(one), key(other), order));
-            within_limits(places, &frame.keys, query)
+            let places = long::sorted(places, context, |one, other| {
+                compare(key(one), key(other), order)
+            })?;
+            within_limits(places, &frame.keys, query, context)?
         }
     };
     let mut own = context.charge();
@@ -236,7 +242,9 @@ impl<'a> Plan<'a> {
         if let Some(total) = self.total {
             return self.of_total(total);
         }
+        let pruning = self.context.timed(Step::Prune);
         let extent = self.inputs.extent(self.snapshot, range)?;
+        drop(pruning);
         // Where the rows are not those of tables, they may be anywhere.
         let range = match (extent, self.inputs.tables()) {
             (Some(extent), Some(_)) => extent,
@@ -244,12 +252,13 @@ impl<'a> Plan<'a> {
             (_, None) => range,
         };
         let mut parts = self.parts(range)?.into_iter();
+        let _timed = self.context.timed(Step::Operate);
         let mut whole = match parts.next() {
             Some(first) => first,
             None => self.cells(range)?,
         };
         for part in parts {
-            whole.join(part)?;
+            whole.join(part, self.context)?;
         }
         let shape = self.query.shape();
         let is_one = shape.group.is_empty() && shape.bucket.is_none();
@@ -270,6 +279,10 @@ impl<'a> Plan<'a> {
             return Ok(cells);
         };
         let cell = cells.cell(0, self.only_start())?;
+        self.context.watch.has_read(&Reads {
+            rows_skipped: total.rows,
+            ..Reads::default()
+        });
         let mut rows = total.rows;
         while rows > 0 {
             let part = u32::try_from(rows).unwrap_or(u32::MAX);
@@ -288,10 +301,12 @@ impl<'a> Plan<'a> {
 
     /// Cells as values, in the order of groups and times.
     pub(super) fn frame(&self, mut cells: Cells) -> Result<Sorted, Error> {
-        let order = cells.ordered(crate::query::Order {
-            by: crate::query::OrderBy::Group,
+        let _timed = self.context.timed(Step::Operate);
+        let by_group = Order {
+            by: OrderBy::Group,
             descending: false,
-        });
+        };
+        let order = cells.ordered(by_group, self.context)?;
         let mut charge = cells.take_charge(self.context.charge());
         let mut frame = Frame::default();
         let keys = order
@@ -301,7 +316,12 @@ impl<'a> Plan<'a> {
         let values = size_of::<Option<crate::evaluate::Scalar>>() * cells.lanes.len();
         charge.grow(order.len() * (values + size_of::<(u32, i64)>()))?;
         for lane in &mut cells.lanes {
-            frame.columns.push(lane.scalars(&order)?);
+            let mut values = Vec::with_capacity(order.len());
+            for part in order.chunks(BATCH_ROWS) {
+                self.context.check()?;
+                values.extend(lane.scalars(part, self.context)?);
+            }
+            frame.columns.push(values);
         }
         Ok((frame, charge))
     }
@@ -379,6 +399,7 @@ impl<'a> Plan<'a> {
         let Some(tables) = tables.filter(|_| is_known) else {
             return Ok(None);
         };
+        let _timed = self.context.timed(Step::Prune);
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
         let operands = Operands {
             aggregates: &self.aggregates,
@@ -455,9 +476,24 @@ impl<'a> Plan<'a> {
                     runs: Vec::new(),
                     numbers: Vec::new(),
                     met: Vec::new(),
+                    asks: Asks::of(self.context),
+                    spent: Duration::ZERO,
                 };
+                let watch = &self.context.watch;
+                let before = watch.now();
                 let used = stored.aggregation.fold(morsel, &mut adding)?;
-                self.context.watch.has_aggregated(&used);
+                if let (Some(before), Some(now)) = (before, before.and_then(|_| watch.now())) {
+                    let decoding = now.saturating_sub(before).saturating_sub(adding.spent);
+                    watch.has_spent(Step::Decode, decoding);
+                    watch.has_spent(Step::Operate, adding.spent);
+                }
+                watch.has_aggregated(&used);
+                watch.has_read(&Reads {
+                    rows: used.rows,
+                    rows_skipped: used.rows_known,
+                    blocks: used.blocks,
+                    blocks_skipped: used.statistics,
+                });
                 Ok(())
             },
         )?;
@@ -516,7 +552,7 @@ impl<'a> Plan<'a> {
                     let kind = kind.unwrap_or(Type::Bool);
                     match answer {
                         Answer::Cells(cells) => match cells.lanes.get_mut(lane) {
-                            Some(lane) => lane.column(rows)?,
+                            Some(lane) => lane.column(rows, self.context)?,
                             None => Arc::new(NullArray::new(times.len())),
                         },
                         Answer::Frame((frame, _)) => {

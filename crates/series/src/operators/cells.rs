@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 
 use super::lanes::Lane;
 use crate::bucket::{Bucket, Width};
-use crate::context::Charge;
+use crate::context::{Charge, Context};
 use crate::error::Error;
+use crate::long::{self, Asks};
 use crate::query::{Order, OrderBy, SeriesQuery};
 
 /// Places of a grid that is kept whole. Four bytes each.
@@ -203,21 +204,24 @@ impl Cells {
     }
 
     /// Takes in what another thread knows.
-    pub(super) fn join(&mut self, other: Self) -> Result<(), Error> {
+    pub(super) fn join(&mut self, other: Self, context: &Context) -> Result<(), Error> {
+        let mut asks = Asks::of(context);
         let mut cells = Vec::with_capacity(other.keys.len());
         for (group, start) in other.keys {
+            asks.rows(1)?;
             cells.push(self.cell(group, start)?);
         }
         for (mine, theirs) in self.lanes.iter_mut().zip(other.lanes) {
-            mine.join(theirs, &cells);
+            context.check()?;
+            mine.join(theirs, &cells, context)?;
         }
         self.charge.absorb(other.charge);
         Ok(())
     }
 
     /// The cells in an order.
-    pub(super) fn ordered(&self, order: Order) -> Vec<u32> {
-        let mut cells: Vec<u32> = match &self.places {
+    pub(super) fn ordered(&self, order: Order, context: &Context) -> Result<Vec<u32>, Error> {
+        let cells: Vec<u32> = match &self.places {
             Places::Dense {
                 buckets, numbers, ..
             } => {
@@ -225,12 +229,12 @@ impl Cells {
                 let is_by_time = order.by == OrderBy::Time;
                 match (is_by_time, order.descending) {
                     (false, false) => {
-                        return numbers.iter().copied().filter(used).collect();
+                        return Ok(numbers.iter().copied().filter(used).collect());
                     }
                     (false, true) => {
                         let groups = numbers.chunks(buckets);
                         let cells = groups.flat_map(|group| group.iter().rev().copied());
-                        return cells.filter(used).collect();
+                        return Ok(cells.filter(used).collect());
                     }
                     (true, is_descending) => {
                         let mut cells = Vec::with_capacity(self.keys.len());
@@ -243,15 +247,16 @@ impl Cells {
                             let own = numbers.iter().skip(bucket).step_by(buckets);
                             cells.extend(own.copied().filter(used));
                         }
-                        return cells;
+                        return Ok(cells);
                     }
                 }
             }
             Places::Sparse(_) => (0..).take(self.keys.len()).collect(),
         };
         let key = |cell: &u32| self.keys.get(*cell as usize).copied().unwrap_or_default();
-        cells.sort_unstable_by(|one, other| compare(key(one), key(other), order));
-        cells
+        long::sorted(cells, context, |one, other| {
+            compare(key(one), key(other), order)
+        })
     }
 
     /// What is charged for it.
@@ -280,16 +285,17 @@ pub(super) fn within_limits(
     mut places: Vec<u32>,
     keys: &[(u32, i64)],
     query: &SeriesQuery,
-) -> Vec<u32> {
+    context: &Context,
+) -> Result<Vec<u32>, Error> {
     let per_group = query.bound.per_group;
     if !per_group.is_all() {
         let mut seen = FxHashMap::default();
-        places.retain(|at| {
+        long::retain(&mut places, context, |at| {
             let group = keys.get(*at as usize).map_or(0, |key| key.0);
             let place: &mut u64 = seen.entry(group).or_default();
             *place += 1;
             per_group.contains(*place - 1)
-        });
+        })?;
     }
     let window = query.bound.overall;
     if !window.is_all() {
@@ -297,5 +303,5 @@ pub(super) fn within_limits(
         let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
         places = places.into_iter().skip(skip).take(rows).collect();
     }
-    places
+    Ok(places)
 }

@@ -19,15 +19,16 @@ use super::cells::within_limits;
 use super::edges::Edges;
 use super::parallel;
 use super::project::Projection;
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Step};
 use crate::error::Error;
 use crate::input::{Chunk, Inputs, RunNested};
+use crate::long::{self, Asks};
 use crate::query::{Choice, OrderBy, SeriesQuery};
 
 /// What is chosen of one group and bucket.
 trait Cell: Default + Send {
     /// Takes in what another thread has chosen.
-    fn join(&mut self, other: Self);
+    fn join(&mut self, other: Self, context: &Context) -> Result<(), Error>;
 }
 
 /// What is chosen of each group and bucket that has rows.
@@ -97,12 +98,14 @@ impl<T: Cell> Chosen<T> {
         Ok(runs)
     }
 
-    fn join(&mut self, other: Self) -> Result<(), Error> {
+    fn join(&mut self, other: Self, context: &Context) -> Result<(), Error> {
+        let mut asks = Asks::of(context);
         self.charge.absorb(other.charge);
         for (key, theirs) in other.cells {
+            asks.rows(1)?;
             let place = self.place(key)?;
             if let Some((_, mine)) = self.cells.get_mut(place) {
-                mine.join(theirs);
+                mine.join(theirs, context)?;
             }
         }
         Ok(())
@@ -116,7 +119,9 @@ fn collect<T: Cell>(
     add: impl Fn(&mut Chosen<T>, &Edges<'_>, Chunk) -> Result<(), Error> + Sync,
 ) -> Result<Chosen<T>, Error> {
     let range = (query.bound.first_ns, query.bound.last_ns);
+    let pruning = context.timed(Step::Prune);
     let extent = inputs.extent(snapshot, range)?;
+    drop(pruning);
     // Where the rows are not those of tables, they may be anywhere.
     let range = match (extent, inputs.tables()) {
         (Some(extent), Some(_)) => extent,
@@ -136,10 +141,11 @@ fn collect<T: Cell>(
             Ok(())
         },
     )?;
+    let _timed = context.timed(Step::Operate);
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_else(|| Chosen::new(query, context));
     for part in parts {
-        whole.join(part)?;
+        whole.join(part, context)?;
     }
     Ok(whole)
 }
@@ -154,11 +160,11 @@ fn only_start(query: &SeriesQuery) -> i64 {
 type Key = (u32, i64, (u64, u64));
 
 /// The places of those rows that are within the limits, in the order of the answer.
-fn in_order(keys: &[Key], query: &SeriesQuery) -> Vec<u32> {
+fn in_order(keys: &[Key], query: &SeriesQuery, context: &Context) -> Result<Vec<u32>, Error> {
     let order = query.shape().order;
-    let mut places: Vec<u32> = (0..).take(keys.len()).collect();
+    let places: Vec<u32> = (0..).take(keys.len()).collect();
     let key = |at: &u32| keys.get(*at as usize).copied().unwrap_or_default();
-    places.sort_unstable_by(|one, other| {
+    let places = long::sorted(places, context, |one, other| {
         let (one, other) = (key(one), key(other));
         let by_group = one.0.cmp(&other.0);
         let (by_time, by_place) = (one.1.cmp(&other.1), one.2.cmp(&other.2));
@@ -171,9 +177,9 @@ fn in_order(keys: &[Key], query: &SeriesQuery) -> Vec<u32> {
             OrderBy::Time => by_time.then(by_group).then(by_place),
             OrderBy::Group | OrderBy::Nothing => by_group.then(by_time).then(by_place),
         }
-    });
+    })?;
     let groups: Vec<(u32, i64)> = keys.iter().map(|key| (key.0, key.1)).collect();
-    within_limits(places, &groups, query)
+    within_limits(places, &groups, query, context)
 }
 
 /// The columns and batches of an answer, and the memory that they take.

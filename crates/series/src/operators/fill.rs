@@ -7,6 +7,7 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Context};
 use crate::error::Error;
 use crate::evaluate::{Scalar, saturated, saturated_unsigned};
+use crate::long::{self, Asks};
 use crate::query::{Fill, SeriesQuery};
 use crate::value::{Literal, Rules, Type};
 
@@ -55,12 +56,8 @@ pub(super) fn filled(
         first = own.end;
         charge.grow(grid.len() * frame.columns.len() * size_of::<Option<Scalar>>())?;
         // Where clocks are set, a bucket may start outside of the grid.
-        let mut starts: Vec<i64> = group
-            .iter()
-            .map(|key| key.1)
-            .chain(grid.iter().copied())
-            .collect();
-        starts.sort_unstable();
+        let starts = group.iter().map(|key| key.1).chain(grid.iter().copied());
+        let mut starts = long::sorted(starts.collect(), context, i64::cmp)?;
         starts.dedup();
         let number = group.first().map_or(0, |key| key.0);
         whole
@@ -72,7 +69,8 @@ pub(super) fn filled(
             let own = from.get(own.clone()).unwrap_or_default();
             let known: Vec<(i64, &Option<Scalar>)> =
                 group.iter().map(|key| key.1).zip(own).collect();
-            fill_column(fill, constant.as_ref(), &known, &starts, shape.rules, to);
+            let how = (*fill, constant.as_ref(), shape.rules);
+            fill_column(how, &known, &starts, to, context)?;
         }
     }
     Ok(whole)
@@ -147,22 +145,24 @@ fn grid(
             buckets_max,
         });
     }
-    let grid = bucket.grid(first, last);
+    let grid = bucket.grid(first, last, context)?;
     grid.map(Some)
         .ok_or_else(|| Error::contradiction("buckets are filled beyond the calendar"))
 }
 
 fn fill_column(
-    fill: &Fill,
-    constant: Option<&Scalar>,
+    (fill, constant, rules): (&Fill, Option<&Scalar>, Rules),
     known: &[(i64, &Option<Scalar>)],
     starts: &[i64],
-    rules: Rules,
     to: &mut Vec<Option<Scalar>>,
-) {
+    context: &Context,
+) -> Result<(), Error> {
+    context.check()?;
+    let mut asks = Asks::of(context);
     let mut known = known.iter().peekable();
     let mut before: Option<(i64, &Option<Scalar>)> = None;
     for &start in starts {
+        asks.rows(1)?;
         if let Some(&(time, value)) = known.next_if(|(time, _)| *time == start) {
             before = Some((time, value));
             to.push(value.clone());
@@ -180,6 +180,7 @@ fn fill_column(
             },
         });
     }
+    Ok(())
 }
 
 /// The value at a time on the line between two others.

@@ -15,6 +15,9 @@ mod sums;
 use nilometer_engine::{StoredField, StoredTotals, Stretch};
 
 use super::accumulate::{Accumulator, selector};
+use crate::context::Context;
+use crate::error::Error;
+use crate::long::Asks;
 use crate::query::{Aggregate, Expr, Selector};
 use crate::value::{Rules, Type};
 pub(super) use condition::Condition;
@@ -258,7 +261,7 @@ impl Lane {
                 for (at, (cell, stretch)) in cells.iter().zip(stretches).enumerate() {
                     if let Some(accumulator) = all.get_mut(*cell as usize) {
                         let one = One { at, stretch, field };
-                        one.add(accumulator, &self.aggregate, self.rules);
+                        one.add(accumulator);
                     }
                 }
             }
@@ -302,7 +305,12 @@ impl Lane {
     }
 
     /// Takes in what another thread knows: its cells become these.
-    pub(super) fn join(&mut self, other: Self, cells: &[u32]) {
+    pub(super) fn join(
+        &mut self,
+        other: Self,
+        cells: &[u32],
+        context: &Context,
+    ) -> Result<(), Error> {
         match (&mut self.column, other.column) {
             (Column::Count(mine), Column::Count(theirs)) => {
                 for (cell, count) in cells.iter().zip(theirs) {
@@ -316,14 +324,17 @@ impl Lane {
             (Column::Float(mine), Column::Float(theirs)) => mine.join(&theirs, cells),
             (Column::Ends(mine), Column::Ends(theirs)) => mine.join(&theirs, cells),
             (Column::Each(mine), Column::Each(theirs)) => {
+                let mut asks = Asks::of(context);
                 for (cell, theirs) in cells.iter().zip(theirs) {
+                    asks.rows(1)?;
                     if let Some(mine) = mine.get_mut(*cell as usize) {
-                        mine.join(theirs, &self.aggregate, self.rules);
+                        mine.join(theirs, (&self.aggregate, self.rules), context)?;
                     }
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nilometer_engine::{Narrowing, Snapshot};
 
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::input::{Chunk, Inputs, Reading, Which};
 
@@ -109,6 +109,7 @@ pub(super) fn chunks<T: Send>(
             return Ok(());
         };
         inputs.visit(reading, *unit, context, &mut |chunk| {
+            let _timed = context.timed(Step::Operate);
             add(made, chunk)?;
             Ok(true)
         })

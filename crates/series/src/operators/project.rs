@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch, TimestampNanosecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use nilometer_engine::TIME_COLUMN;
 
-use crate::context::{Charge, Context};
+use crate::context::{Charge, Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
 use crate::input::{Chunk, Groups, Inputs, tag_column};
@@ -29,6 +29,7 @@ impl Piece {
         (inputs, projection): (&Inputs, &Projection),
         context: &Context,
     ) -> Result<Self, Error> {
+        let _timed = context.timed(Step::Operate);
         let mut charge = context.charge();
         let batch = projection.batch(&chunk, &inputs.groups)?;
         charge.grow(batch.get_array_memory_size())?;

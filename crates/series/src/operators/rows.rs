@@ -3,9 +3,10 @@
 //! Does: read rows in units, several at once, make the columns of the answer of them, and sort and cut them as the query says;
 //! ask the engine for the ends of series, or of time, where that is all that is wanted. Does not: aggregate.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take;
 use nilometer_engine::{Narrowing, Snapshot};
@@ -14,12 +15,12 @@ use super::State;
 use super::parallel;
 use super::project::Projection;
 use super::slices::{SlicedStream, Slices};
-use super::sort::Sorter;
+use super::sort::{Ordered, Sorter};
 use super::steps;
 use super::stream::{RowSource, RowStream};
-use crate::context::Context;
+use crate::context::{BATCH_ROWS, Context, Step};
 use crate::error::Error;
-use crate::evaluate::{Name, Slots, hoist, hoisted_name, resolve};
+use crate::evaluate::{Name, Resolved, Slots, hoist, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, Reading, RunNested, Which};
 use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform};
 
@@ -171,22 +172,13 @@ fn with_neighbours(
     }
     let whole = whole.finish()?;
     let mut sorter = Sorter::of(query, context);
-    if let Some(batch) = whole.all() {
-        let mut chunk = Chunk {
-            columns: batch.columns().to_vec(),
-            times: whole.keys.iter().map(|key| key.time).collect(),
-            groups: whole.keys.iter().map(|key| key.group).collect(),
-            ties: whole.keys.iter().map(|key| key.tie).collect(),
-        };
-        let rows = chunk.rows();
-        for (which, of) in neighbours {
-            let values = of.column(&chunk.columns, rows)?;
-            let places = neighbour_places(which, &chunk.groups);
-            let moved = take(&values, &places, None);
-            chunk.columns.push(moved.expect("every place is a row"));
-        }
-        // In batches, so that what is left of them is not held together.
+    for start in (0..whole.keys.len()).step_by(BATCH_ROWS) {
+        context.check()?;
+        let timed = context.timed(Step::Operate);
+        let own = start..(start + BATCH_ROWS).min(whole.keys.len());
+        let chunk = beside_neighbours(&whole, &own, &neighbours)?;
         let batch = projection.batch(&chunk, &inputs.groups)?;
+        drop(timed);
         let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
         sorter.push(
             batch,
@@ -211,9 +203,41 @@ fn carried_schema(slots: &Slots) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The row before or after each, in the same group.
-fn neighbour_places(which: Transform, groups: &[u32]) -> UInt32Array {
-    let places = (0..groups.len()).map(|row| {
+/// Some rows, with what is made of the row before or after each.
+fn beside_neighbours(
+    whole: &Ordered,
+    own: &Range<usize>,
+    neighbours: &[(Transform, Resolved)],
+) -> Result<Chunk, Error> {
+    // With the row before the first and that after the last.
+    let first = own.start.saturating_sub(1);
+    let wide = first..(own.end + 1).min(whole.keys.len());
+    let batch = whole.some(wide.clone());
+    let keys = whole.keys.get(wide).unwrap_or_default();
+    let groups: Vec<u32> = keys.iter().map(|key| key.group).collect();
+    let inner = own.start - first..own.end - first;
+    let columns = batch.columns().iter();
+    let mut columns: Vec<ArrayRef> = columns
+        .map(|column| column.slice(inner.start, inner.len()))
+        .collect();
+    for (which, of) in neighbours {
+        let values = of.column(batch.columns(), batch.num_rows())?;
+        let places = neighbour_places(*which, &groups, inner.clone());
+        let moved = take(&values, &places, None);
+        columns.push(moved.expect("every place is a row"));
+    }
+    let keys = keys.get(inner).unwrap_or_default();
+    Ok(Chunk {
+        columns,
+        times: keys.iter().map(|key| key.time).collect(),
+        groups: keys.iter().map(|key| key.group).collect(),
+        ties: keys.iter().map(|key| key.tie).collect(),
+    })
+}
+
+/// Of some rows the row before or after each, in the same group.
+fn neighbour_places(which: Transform, groups: &[u32], rows: Range<usize>) -> UInt32Array {
+    let places = rows.map(|row| {
         let place = match which {
             Transform::Previous => row.checked_sub(1)?,
             Transform::Next => row + 1,

@@ -3,6 +3,7 @@
 //! Does: gather rows with their keys, drop early what cannot be among the first, sort, and give batches. Does not: read.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -10,15 +11,13 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 
-use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context, Step};
 use crate::error::Error;
+use crate::long::{self, ASK_ROWS};
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
 /// Rows that are gathered before those are dropped that cannot be among the first.
 const SLACK_ROWS: usize = 65_536;
-
-/// Rows that are sorted without a look at whether the query has to end.
-const SORT_ROWS: usize = 65_536;
 
 /// How often keys are parted before they are sorted as they are. Halves of what fits into memory are small long before.
 const SORT_DEPTH: usize = 40;
@@ -91,6 +90,9 @@ impl Sorter {
         batch: RecordBatch,
         keys: impl ExactSizeIterator<Item = (u32, i64, u64)>,
     ) -> Result<(), Error> {
+        let context = self.context.clone();
+        context.check()?;
+        let _timed = context.timed(Step::Operate);
         let bytes = batch.get_array_memory_size() + keys.len() * size_of::<Key>();
         self.charge.grow(bytes)?;
         let number = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
@@ -133,10 +135,10 @@ impl Sorter {
         };
         let keys = std::mem::take(&mut self.keys);
         let mut kept = chosen(keys, self.order, (per_group, overall), &self.context)?;
-        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
         let mut compact = Vec::new();
         for (number, part) in (0..).zip(kept.chunks_mut(BATCH_ROWS)) {
-            compact.push(Arc::new(gather(&batches, part)));
+            self.context.check()?;
+            compact.push(Arc::new(gather(&self.batches, part)));
             for (row, key) in (0..).zip(part) {
                 (key.batch, key.row) = (number, row);
             }
@@ -154,6 +156,7 @@ impl Sorter {
     /// The rows that are asked for, in their order.
     pub(super) fn finish(self) -> Result<Ordered, Error> {
         let windows = (self.per_group, self.overall);
+        let _timed = self.context.timed(Step::Operate);
         Ok(Ordered {
             keys: chosen(self.keys, self.order, windows, &self.context)?,
             batches: self.batches,
@@ -189,26 +192,30 @@ fn chosen(
     context: &Context,
 ) -> Result<Vec<Key>, Error> {
     let before = |one: &Key, other: &Key| compare(one, other, order);
-    if !keys.is_sorted_by(|one, other| before(one, other).is_lt()) {
+    // No two are equal.
+    if !long::is_sorted(&keys, context, before)? {
         sort(&mut keys, &before, SORT_DEPTH, context)?;
     }
     if !per_group.is_all() {
-        let groups = keys.iter().map(|key| key.group as usize + 1).max();
-        let mut places = vec![0_u64; groups.unwrap_or(0)];
-        keys.retain(|key| {
-            let Some(place) = places.get_mut(key.group as usize) else {
+        let mut places: Vec<u64> = Vec::new();
+        long::retain(&mut keys, context, |key| {
+            let group = key.group as usize;
+            if group >= places.len() {
+                places.resize(group + 1, 0);
+            }
+            let Some(place) = places.get_mut(group) else {
                 return false;
             };
             *place += 1;
             per_group.contains(*place - 1)
-        });
+        })?;
     }
     if !overall.is_all() {
         let mut place = 0;
-        keys.retain(|_| {
+        long::retain(&mut keys, context, |_| {
             place += 1;
             overall.contains(place - 1)
-        });
+        })?;
     }
     Ok(keys)
 }
@@ -222,7 +229,7 @@ fn sort(
     context: &Context,
 ) -> Result<(), Error> {
     context.check()?;
-    if keys.len() <= SORT_ROWS || depth == 0 {
+    if keys.len() <= ASK_ROWS || depth == 0 {
         keys.sort_unstable_by(compare);
         return Ok(());
     }
@@ -236,7 +243,7 @@ fn sort(
             keys.swap(split, at);
             split += 1;
         }
-        if at % SORT_ROWS == 0 {
+        if at % ASK_ROWS == 0 {
             context.check()?;
         }
     }
@@ -270,12 +277,20 @@ fn text_bytes_of(batch: &RecordBatch, row: usize) -> usize {
     bytes.sum()
 }
 
-fn gather(batches: &[&RecordBatch], keys: &[Key]) -> RecordBatch {
-    let places = keys
-        .iter()
-        .map(|key| (key.batch as usize, key.row as usize));
+/// The rows of some keys, of which there are as many as a batch has. Of the batches only those are looked at that have one of
+/// them: there may be thousands, each with a dictionary.
+fn gather(batches: &[Arc<RecordBatch>], keys: &[Key]) -> RecordBatch {
+    let mut used: Vec<u32> = keys.iter().map(|key| key.batch).collect();
+    used.sort_unstable();
+    used.dedup();
+    let own = used.iter().filter_map(|at| batches.get(*at as usize));
+    let own: Vec<&RecordBatch> = own.map(AsRef::as_ref).collect();
+    let places = keys.iter().map(|key| {
+        let batch = used.binary_search(&key.batch).unwrap_or(usize::MAX);
+        (batch, key.row as usize)
+    });
     let places: Vec<(usize, usize)> = places.collect();
-    interleave_record_batch(batches, &places).expect("the batches are of one schema")
+    interleave_record_batch(&own, &places).expect("the batches are of one schema")
 }
 
 /// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`
@@ -324,8 +339,7 @@ impl Ordered {
             .keys
             .get(self.at..end)
             .filter(|part| !part.is_empty())?;
-        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
-        let batch = gather(&batches, part);
+        let batch = gather(&self.batches, part);
         self.at = end;
         Some(batch)
     }
@@ -357,39 +371,16 @@ impl Ordered {
         end
     }
 
-    /// All rows at once.
-    pub(super) fn all(&self) -> Option<RecordBatch> {
-        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
-        (!self.keys.is_empty()).then(|| gather(&batches, &self.keys))
+    /// Some rows at once, no more than a batch has and its neighbours.
+    pub(super) fn some(&self, places: Range<usize>) -> RecordBatch {
+        gather(&self.batches, self.keys.get(places).unwrap_or_default())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering as Memory};
-
     use super::*;
-    use crate::context::Watch;
-
-    /// Ends the query at so many looks.
-    #[derive(Debug)]
-    struct Ends(AtomicU64);
-
-    impl Watch for Ends {
-        fn has_to_end(&self) -> bool {
-            let left = self.0.load(Memory::Relaxed);
-            self.0.store(left.saturating_sub(1), Memory::Relaxed);
-            left == 0
-        }
-    }
-
-    fn ends_at(looks: u64) -> Context {
-        Context {
-            watch: Arc::new(Ends(AtomicU64::new(looks))),
-            ..Context::default()
-        }
-    }
+    use crate::long::tests::ends_at;
 
     /// Keys as they come from many series: each in its order, and all of one time.
     fn keys(rows: u32, number: impl Fn(u32) -> u32) -> Vec<Key> {

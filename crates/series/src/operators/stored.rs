@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, NullArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -20,6 +21,7 @@ use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots};
 use crate::input::Table;
+use crate::long::Asks;
 use crate::query::{Aggregate, Binary, Expr, Function};
 use crate::value::{Literal, Rules, Type, Value};
 
@@ -243,6 +245,23 @@ pub(super) struct Adding<'a> {
     pub(super) runs: Vec<Run>,
     pub(super) numbers: Vec<u32>,
     pub(super) met: Vec<bool>,
+    pub(super) asks: Asks<'a>,
+    /// Time that went into adding up; what else a morsel takes is decoding.
+    pub(super) spent: Duration,
+}
+
+impl Adding<'_> {
+    /// Does work, and takes its time.
+    fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(before) = self.context.watch.now() else {
+            return work(self);
+        };
+        let done = work(self);
+        if let Some(now) = self.context.watch.now() {
+            self.spent += now.saturating_sub(before);
+        }
+        done
+    }
 }
 
 impl Fold for Adding<'_> {
@@ -314,6 +333,23 @@ impl Fold for Adding<'_> {
         stretches: &[Stretch],
         fields: &[Option<StoredField<'_>>],
     ) -> Result<(), Error> {
+        self.asks.rows(stretches.len())?;
+        self.timed(|adding| adding.add_stored(position, stretches, fields))
+    }
+
+    fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Error> {
+        self.asks.rows(rows.range.len())?;
+        self.timed(|adding| adding.add_rows(position, &rows))
+    }
+}
+
+impl Adding<'_> {
+    fn add_stored(
+        &mut self,
+        position: usize,
+        stretches: &[Stretch],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<(), Error> {
         let table = self.stored.table;
         let group = table.group(position);
         self.numbers.clear();
@@ -328,7 +364,7 @@ impl Fold for Adding<'_> {
         Ok(())
     }
 
-    fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Error> {
+    fn add_rows(&mut self, position: usize, rows: &FoldRows<'_>) -> Result<(), Error> {
         let table = self.stored.table;
         let group = table.group(position);
         let FoldRows {
@@ -411,9 +447,7 @@ impl Fold for Adding<'_> {
         }
         self.cells.charge(grown)
     }
-}
 
-impl Adding<'_> {
     /// Whether nothing but extremes is asked for, which may be known already.
     fn has_extremes(&self) -> bool {
         self.stands.is_some() && self.cells.lanes.iter().all(Lane::is_extreme)

@@ -6,7 +6,9 @@
 use super::aggregate::{Plan, Sorted};
 use super::fill::Frame;
 use crate::bucket::{Bucket, Width};
+use crate::context::{Context, Step};
 use crate::error::Error;
+use crate::long;
 
 /// Each step reads so many times the buckets of the one before.
 const WIDENING: i128 = 4;
@@ -22,7 +24,9 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
         .bucket
         .as_ref()
         .filter(|bucket| bucket.is_contiguous());
+    let pruning = plan.context.timed(Step::Prune);
     let extent = plan.inputs.extent(plan.snapshot, range)?;
+    drop(pruning);
     let (Some(bucket), Some((oldest, newest))) = (bucket, extent) else {
         return plan.frame(plan.collect(range)?);
     };
@@ -62,7 +66,8 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
         }
         length = length.saturating_mul(WIDENING);
     }
-    sort(&mut whole);
+    let _timed = plan.context.timed(Step::Operate);
+    sort(&mut whole, plan.context)?;
     Ok((whole, charge))
 }
 
@@ -85,12 +90,16 @@ fn append(whole: &mut Frame, part: Frame) {
 }
 
 /// By group and time, as an aggregation gives them.
-fn sort(frame: &mut Frame) {
-    let mut order: Vec<usize> = (0..frame.keys.len()).collect();
-    order.sort_by_key(|at| frame.keys.get(*at).copied());
-    frame.keys.sort_unstable();
+fn sort(frame: &mut Frame, context: &Context) -> Result<(), Error> {
+    let keys = frame.keys.iter().copied().enumerate().collect();
+    let keys: Vec<(usize, (u32, i64))> =
+        long::sorted(keys, context, |one, other| one.1.cmp(&other.1))?;
+    let (order, keys): (Vec<usize>, Vec<(u32, i64)>) = keys.into_iter().unzip();
+    frame.keys = keys;
     for column in &mut frame.columns {
+        context.check()?;
         let picked = order.iter().map(|at| column.get(*at).cloned().flatten());
         *column = picked.collect();
     }
+    Ok(())
 }

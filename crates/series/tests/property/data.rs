@@ -1,6 +1,6 @@
 //! Stores with rows in every state, and the same rows in the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,8 +34,50 @@ const TABLES: [(&str, Duplicates, &[&str]); 3] = [
     ("replaced", Duplicates::Unique, &["f", "n"]),
 ];
 
+/// What has happened to a store, or is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Rows that no file has.
+    Head,
+    /// Files that were not compacted since they were written.
+    Fresh,
+    Compacted,
+    /// Rows before rows that were there.
+    Late,
+    /// A second row of a key, in each of the three kinds of tables.
+    Merged,
+    Kept,
+    Replaced,
+    Deleted,
+    NotANumber,
+    Infinite,
+    Absent,
+    /// Fields that came when there were rows.
+    Grown,
+    Renamed,
+}
+
+impl State {
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Head,
+        Self::Fresh,
+        Self::Compacted,
+        Self::Late,
+        Self::Merged,
+        Self::Kept,
+        Self::Replaced,
+        Self::Deleted,
+        Self::NotANumber,
+        Self::Infinite,
+        Self::Absent,
+        Self::Grown,
+        Self::Renamed,
+    ];
+}
+
 /// A store and what is in it.
 pub(crate) struct World {
+    states: BTreeSet<State>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) tables: Tables,
     written: usize,
@@ -60,8 +102,8 @@ impl World {
         let options = Options {
             compaction: CompactionOptions {
                 fan_in: 2,
-                partition_rows_min: 200,
-                widen_rows_max: 200,
+                partition_rows_min: 100,
+                widen_rows_max: 100,
                 ..CompactionOptions::default()
             },
             ..Options::default()
@@ -93,6 +135,7 @@ impl World {
             tables.tables.insert(name.to_owned(), (tags, Vec::new()));
         }
         let mut world = Self {
+            states: BTreeSet::new(),
             engine,
             tables,
             written: 0,
@@ -112,6 +155,18 @@ impl World {
         world
     }
 
+    /// What has happened to it, and where its rows are.
+    pub(crate) fn states(&self) -> BTreeSet<State> {
+        self.states.clone()
+    }
+
+    fn flush(&mut self) {
+        self.engine.flush().unwrap();
+        if self.states.remove(&State::Head) {
+            self.states.insert(State::Fresh);
+        }
+    }
+
     /// Adds the fields that tables begin without.
     fn add_fields(&mut self) {
         for (table, _, fields) in TABLES {
@@ -125,32 +180,52 @@ impl World {
             }
         }
         self.is_whole = true;
+        if self.written > 0 {
+            self.states.insert(State::Grown);
+        }
     }
 
     /// Renames a field, and gives it the old name back when a flush may have written the new one.
     fn rename(&mut self, dice: &mut Dice) {
         let (table, _, fields) = TABLES[dice.below(TABLES.len())];
         let field = dice.one(&fields[..2]);
+        let engine = Arc::clone(&self.engine);
         let rename = |from: &str, to: &str| {
-            let renamed = self.engine.rename_column("d", "public", table, from, to);
+            let renamed = engine.rename_column("d", "public", table, from, to);
             renamed.unwrap();
         };
         rename(field, "other");
         if dice.one_in(2) {
-            self.engine.flush().unwrap();
+            self.flush();
         }
         rename("other", field);
+        self.states.insert(State::Renamed);
     }
 
     /// One of the things that happen to a store.
     pub(crate) fn change(&mut self, dice: &mut Dice) {
-        match dice.below(10) {
+        match dice.below(15) {
+            10 | 11 => self.write_again(dice),
+            12 | 13 => self.settle(dice),
             0..5 => self.write_some(dice),
             5 | 6 => self.write_dense(dice),
             7 if dice.one_in(4) => self.rename(dice),
-            7 => self.delete(dice),
-            8 => self.engine.flush().unwrap(),
+            7 | 14 => self.delete(dice),
+            8 => self.flush(),
             _ => while self.engine.maintain().unwrap() != Maintained::Idle {},
+        }
+    }
+
+    /// Compacts what there is, once there is enough for a file of its own. While somebody writes, files of one size are waited for:
+    /// `maintain` alone compacted none of these stores.
+    fn settle(&mut self, dice: &mut Dice) {
+        if dice.one_in(2) {
+            self.write_dense(dice);
+        }
+        self.engine.settle().unwrap();
+        self.states.remove(&State::Head);
+        if self.engine.metrics().partitions > 0 {
+            self.states.insert(State::Compacted);
         }
     }
 
@@ -189,6 +264,29 @@ impl World {
             }
             rows.push(row);
         }
+        self.write(table, fields, rows);
+    }
+
+    /// Rows of keys that are there, wherever their rows are now.
+    fn write_again(&mut self, dice: &mut Dice) {
+        let (table, fields) = self.one_table(dice);
+        let known = self.tables.tables.get(table).map(|(_, rows)| rows);
+        let known = known.filter(|rows| !rows.is_empty());
+        let Some(known) = known else {
+            return self.write_some(dice);
+        };
+        let rows = (0..=dice.below(20)).map(|_| {
+            let mut row = known[dice.below(known.len())].clone();
+            row.fields.clear();
+            for field in fields {
+                if !dice.one_in(3) {
+                    row.fields.insert((*field).to_owned(), value(field, dice));
+                }
+            }
+            row.fields.entry("n".to_owned()).or_insert(Val::Int(2));
+            row
+        });
+        let rows = rows.collect();
         self.write(table, fields, rows);
     }
 
@@ -248,13 +346,35 @@ impl World {
         session
             .write_arrow(Target::table(table), &batch, OnConflict::Replace)
             .unwrap();
+        self.states.insert(State::Head);
         let (_, known) = self.tables.tables.get_mut(table).unwrap();
+        let newest = known.iter().map(|row| row.time).max();
         for mut row in rows {
+            if newest.is_some_and(|newest| row.time < newest) {
+                self.states.insert(State::Late);
+            }
+            if row.fields.len() < fields.len() {
+                self.states.insert(State::Absent);
+            }
+            if let Some(Val::Float(value)) = row.fields.get("f") {
+                if value.is_nan() {
+                    self.states.insert(State::NotANumber);
+                } else if value.is_infinite() {
+                    self.states.insert(State::Infinite);
+                }
+            }
             self.written += 1;
             row.written = self.written;
             let same = known
                 .iter_mut()
                 .find(|old| old.time == row.time && old.tags == row.tags);
+            if same.is_some() {
+                self.states.insert(match table {
+                    "merged" => State::Merged,
+                    "kept" => State::Kept,
+                    _ => State::Replaced,
+                });
+            }
             match (table, same) {
                 ("merged", Some(old)) => old.fields.extend(row.fields),
                 ("replaced", Some(old)) => *old = row,
@@ -265,7 +385,13 @@ impl World {
 
     fn delete(&mut self, dice: &mut Dice) {
         let (table, ..) = TABLES[dice.below(TABLES.len())];
-        let first = START + (dice.below(400) as i64 - 100) * 60 * SECOND;
+        let (_, known) = &self.tables.tables[table];
+        let first = if known.is_empty() || dice.one_in(3) {
+            START + (dice.below(400) as i64 - 100) * 60 * SECOND
+        } else {
+            // From a row on.
+            known[dice.below(known.len())].time
+        };
         let time = first..=first + dice.one(&[0, 600, 7200, 100_000]) * SECOND;
         let host = dice.one_in(2).then(|| dice.one(&HOSTS));
         let schema = self.engine.snapshot().table("d", "public", table).unwrap();
@@ -278,10 +404,14 @@ impl World {
             })
             .unwrap();
         let (_, rows) = self.tables.tables.get_mut(table).unwrap();
+        let before = rows.len();
         rows.retain(|row| {
             let is_host = host.is_none_or(|host| row.tags.get("host").is_some_and(|it| it == host));
             !(time.contains(&row.time) && is_host)
         });
+        if rows.len() < before {
+            self.states.insert(State::Deleted);
+        }
     }
 }
 

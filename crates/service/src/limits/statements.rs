@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::memory::SharedMemory;
 pub use self::memory::{MemoryTaken, OverMemory, QueryMemory};
 use crate::executor::Executor;
+use crate::language::timings::Timings;
 use crate::options::QueryOptions;
 
 /// All running statements. Languages that share one list and end each other's, and share the memory.
@@ -113,6 +114,7 @@ impl Statements {
             stop,
             caller: caller.clone(),
             statements: Arc::clone(self),
+            timings: None,
         }
     }
 
@@ -216,9 +218,22 @@ pub struct Running {
     stop: Stop,
     caller: CancellationToken,
     statements: Arc<Statements>,
+    timings: Option<Arc<Timings>>,
 }
 
 impl Running {
+    /// The same, its times added up for somebody.
+    #[must_use]
+    pub fn timed(mut self, timings: Option<&Arc<Timings>>) -> Self {
+        self.timings = timings.cloned();
+        self
+    }
+
+    /// Where its times are added up; `None` = nobody shows them.
+    pub fn timings(&self) -> Option<&Arc<Timings>> {
+        self.timings.as_ref()
+    }
+
     /// Its memory.
     pub fn memory(&self) -> &Arc<QueryMemory> {
         &self.memory

@@ -15,8 +15,10 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use nilometer_http::{Chunks, ErrorResponse, Http, may_only_read, principal_of};
-use nilometer_service::{CancellationToken, Prepared, Principal, Session, Turn};
+use nilometer_http::{Chunks, ErrorResponse, Http, may_only_read, principal_of, with_timings};
+use nilometer_service::{
+    CancellationToken, Laps, Prepared, Principal, Session, TimedStep, Timings, Turn,
+};
 
 use crate::encode::Form;
 use crate::words::WORDS;
@@ -72,6 +74,8 @@ async fn answer(
     caller: Caller,
 ) -> Result<Response, ErrorResponse> {
     let cancelled = CancellationToken::new();
+    let timings = Timings::start(http.service().executor());
+    let mut laps = Laps::of(&timings);
     let session = Session {
         principal: caller.principal,
         schema: (!asked.policy.is_empty()).then(|| asked.policy.clone()),
@@ -81,6 +85,7 @@ async fn answer(
         cancelled: cancelled.clone(),
         client: None,
         transaction: None,
+        timings: Some(Arc::clone(&timings)),
     };
     let language = http.service().language(LANGUAGE)?;
     let statements = language.prepare_all(&asked.text, &asked.parameters, &session);
@@ -89,11 +94,13 @@ async fn answer(
         let class = error.class();
         ErrorResponse::of(class, format!("error parsing query: {error}"))
     })?;
+    laps.end(TimedStep::Parse);
     let turn = http.service().turn_for(&asked.text).await?;
+    laps.end(TimedStep::Turn);
     let (sender, chunks) = Chunks::of(cancelled);
     let work = Work {
         http: Arc::clone(http),
-        sender: Sender::new(&asked, form, sender, caller.is_get),
+        sender: Sender::new(&asked, form, sender, caller.is_get, laps),
         statements,
         asked,
         turn,
@@ -104,7 +111,8 @@ async fn answer(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     http.service().spawn(work.run());
-    chunks.into_response(form.media_type).await
+    let response = chunks.into_response(form.media_type).await?;
+    Ok(with_timings(response, &timings))
 }
 
 /// Statements that run, one after the other.

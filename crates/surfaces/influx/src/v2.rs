@@ -77,6 +77,7 @@ async fn delete_rows(
         cancelled: CancellationToken::new(),
         client: None,
         transaction: None,
+        timings: None,
     };
     let language = http.service().language("influxql")?;
     let outcome = session.run(&**language, &statement, &Params::new()).await?;

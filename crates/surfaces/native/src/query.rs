@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of};
+use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of, with_timings};
 use nilometer_service::{
-    CancellationToken, Charged, Error as ServiceError, Executor, Param, Params, Principal,
-    RowStream, Sabotage, Session, Turn,
+    CancellationToken, Charged, Error as ServiceError, Laps, Param, Params, Principal, RowStream,
+    Sabotage, Session, TimedStep, Timings, Turn,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::ahead::Ahead;
 use crate::app::App;
@@ -51,69 +50,21 @@ pub(crate) async fn query_sql(
         zone: zone_of(&app, parameters.get("timezone"))?,
     };
     let format = question.format;
-    let mut timing = Timing::start(app.service().executor());
+    let timings = Timings::start(app.service().executor());
+    let mut laps = Laps::of(&timings);
     let turn = app.service().turn_for(&question.sql).await?;
-    timing.end("turn");
+    laps.end(TimedStep::Turn);
     let gone = CancellationToken::new();
     let (sender, chunks) = Chunks::of(gone.clone());
     let service = Arc::clone(app.service());
-    let timed = Arc::new(Mutex::new(timing));
-    let asked = (question, Arc::clone(&timed));
+    let asked = (question, Mutex::new(laps));
     service.spawn(run(app, asked, sender, gone, turn));
-    let mut response = chunks.into_response(format.content_type()).await?;
-    if let Ok(timing) = HeaderValue::try_from(locked(&timed).shown()) {
-        let name = HeaderName::from_static("server-timing");
-        response.headers_mut().insert(name, timing);
-    }
-    Ok(response)
+    let response = chunks.into_response(format.content_type()).await?;
+    Ok(with_timings(response, &timings))
 }
 
-/// How long the parts of an answer took, for the header `Server-Timing`. What comes after the first bytes is not in it.
-#[derive(Debug)]
-struct Timing {
-    executor: Arc<dyn Executor>,
-    since: Instant,
-    /// In the order in which they were first met.
-    parts: Vec<(&'static str, Duration)>,
-}
-
-impl Timing {
-    fn start(executor: &Arc<dyn Executor>) -> Self {
-        Self {
-            executor: Arc::clone(executor),
-            since: executor.now(),
-            parts: Vec::new(),
-        }
-    }
-
-    /// Leaves out the time since the last part.
-    fn leave_out(&mut self) {
-        self.since = self.executor.now();
-    }
-
-    /// Counts the time since the last part.
-    fn end(&mut self, part: &'static str) {
-        let until = self.executor.now();
-        let took = until.duration_since(self.since);
-        self.since = until;
-        match self.parts.iter_mut().find(|(name, _)| *name == part) {
-            Some((_, known)) => *known += took,
-            None => self.parts.push((part, took)),
-        }
-    }
-
-    /// As the header has it, in milliseconds.
-    fn shown(&self) -> String {
-        let parts = self.parts.iter().map(|(name, took)| {
-            let took = took.as_secs_f64() * 1e3;
-            format!("{name};dur={took:.3}")
-        });
-        parts.collect::<Vec<_>>().join(", ")
-    }
-}
-
-fn locked(timed: &Mutex<Timing>) -> MutexGuard<'_, Timing> {
-    timed.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(laps: &Mutex<Laps>) -> MutexGuard<'_, Laps> {
+    laps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is asked, and how it is to be answered.
@@ -140,6 +91,7 @@ impl Question {
             cancelled,
             client: None,
             transaction: None,
+            timings: None,
         }
     }
 }
@@ -278,7 +230,7 @@ struct Posted {
 /// Runs on the runtime for queries, until the answer is sent or nobody wants it any more.
 async fn run(
     app: Arc<App>,
-    (question, timed): (Question, Arc<Mutex<Timing>>),
+    (question, timed): (Question, Mutex<Laps>),
     sender: mpsc::Sender<Chunk>,
     gone: CancellationToken,
     turn: Turn,
@@ -287,7 +239,9 @@ async fn run(
     let time_max = Duration::from_millis(app.service().options().query.query_ms_max);
     let executor = Arc::clone(app.service().executor());
     let work = executor.within(time_max, async {
-        let session = question.session(gone.clone());
+        let timings = Arc::clone(locked(&timed).timings());
+        let mut session = question.session(gone.clone());
+        session.timings = Some(Arc::clone(&timings));
         let mut text = question.sql.as_str();
         if app.service().has(Sabotage::DefinedAfterAnswer) && defines(text) {
             define_later(&app, &question);
@@ -297,7 +251,8 @@ async fn run(
         let outcome = session
             .run(&**app.service().language(LANGUAGE)?, text, &question.values)
             .await?;
-        locked(&timed).end("plan");
+        let parsing = timings.spent(TimedStep::Parse);
+        locked(&timed).end_without(TimedStep::Plan, parsing);
         send(&app, outcome.into_rows()?, (&question, &timed), &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
@@ -353,7 +308,7 @@ enum Sent {
 async fn send(
     app: &App,
     mut answer: RowStream,
-    (question, timed): (&Question, &Mutex<Timing>),
+    (question, timed): (&Question, &Mutex<Laps>),
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, ErrorResponse> {
     let mut writer = Writer::new(
@@ -367,7 +322,7 @@ async fn send(
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
-        locked(timed).end("read");
+        locked(timed).end(TimedStep::Read);
         let batch = batch?;
         rows += batch.num_rows();
         if rows > app.config.answer_rows_max {
@@ -395,7 +350,7 @@ async fn send(
                 writer.batch(&batch, &mut out)?;
             }
         }
-        locked(timed).end("encode");
+        locked(timed).end(TimedStep::Encode);
         answer.hold(writer.held_bytes() + out.capacity() + ahead.held_bytes())?;
         if out.len() >= app.config.answer_chunk_bytes || (ahead.is_full() && !out.is_empty()) {
             let bytes = out.len();
@@ -419,12 +374,12 @@ async fn send(
             }
         }
     }
-    locked(timed).end("read");
+    locked(timed).end(TimedStep::Read);
     while let Some(written) = ahead.next().await {
         out.append(&mut written?);
     }
     writer.finish(&mut out)?;
-    locked(timed).end("encode");
+    locked(timed).end(TimedStep::Encode);
     app.service().counters().rows_answered.add(rows as u64);
     let last = charged(&mut answer, &mut out);
     if send_chunks(app, last, sender).await {

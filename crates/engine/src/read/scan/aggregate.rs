@@ -164,6 +164,10 @@ pub struct AggregateSources {
     pub rollups: u64,
     /// Blocks that statistics stood for.
     pub statistics: u64,
+    /// Rows that rollups and statistics stood for.
+    pub rows_known: u64,
+    /// Blocks that were decoded; one that several morsels need is decoded by each.
+    pub blocks: u64,
     /// Rows that were looked at.
     pub rows: u64,
 }
@@ -173,6 +177,8 @@ impl AggregateSources {
     pub fn add(&mut self, other: &Self) {
         self.rollups += other.rollups;
         self.statistics += other.statistics;
+        self.rows_known += other.rows_known;
+        self.blocks += other.blocks;
         self.rows += other.rows;
     }
 }
@@ -450,7 +456,7 @@ impl<'a> Morsel<'a> {
                 if let Step::Rows { source, block, .. } = step
                     && let Some(Some(group)) = self.groups.get_mut(*source)
                 {
-                    group.need(*block);
+                    self.used.blocks += u64::from(group.need(*block));
                 }
             }
             all.push(steps);
@@ -500,6 +506,7 @@ impl<'a> Morsel<'a> {
                     }));
                     let mut fields = Vec::with_capacity(plan.fields.len());
                     group.of_hours(&entries, &mut fields);
+                    self.used.rows_known += rows_of(&self.stretches);
                     fold.stored(position, &self.stretches, &fields)?;
                 }
                 Step::Blocks { source, blocks } => {
@@ -517,6 +524,7 @@ impl<'a> Morsel<'a> {
                     }));
                     let mut fields = Vec::with_capacity(plan.fields.len());
                     group.of_blocks(&blocks, &mut fields);
+                    self.used.rows_known += rows_of(&self.stretches);
                     fold.stored(position, &self.stretches, &fields)?;
                 }
                 Step::Rows {
@@ -588,7 +596,8 @@ impl<'a> Morsel<'a> {
         let Some(Some(group)) = self.groups.get_mut(*source) else {
             return Ok(false);
         };
-        let Some(times) = group.block(*block).map(|it| (it.min_time, it.max_time)) else {
+        let known = group.block(*block);
+        let Some((times, rows)) = known.map(|it| ((it.min_time, it.max_time), it.rows)) else {
             return Ok(false);
         };
         if !group.block_is_usable(*block)? {
@@ -600,6 +609,7 @@ impl<'a> Morsel<'a> {
         group.of_blocks(&(*block..*block + 1), &mut fields);
         let is_passed = fold.passes_over(position, times, &fields);
         self.used.statistics += u64::from(is_passed);
+        self.used.rows_known += if is_passed { u64::from(rows) } else { 0 };
         Ok(is_passed)
     }
 
@@ -667,4 +677,8 @@ impl<'a> Morsel<'a> {
         };
         fold.rows(position, rows)
     }
+}
+
+fn rows_of(stretches: &[Stretch]) -> u64 {
+    stretches.iter().map(|it| u64::from(it.rows)).sum()
 }

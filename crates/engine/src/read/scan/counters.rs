@@ -28,6 +28,12 @@ pub(super) struct GroupRead {
 }
 
 impl Counters {
+    /// Blocks that were read, and those that were ruled out.
+    pub(super) fn blocks_so_far(&self) -> (u64, u64) {
+        let read = self.blocks.load(Ordering::Relaxed);
+        (read, self.blocks_ruled_out.load(Ordering::Relaxed))
+    }
+
     pub(super) fn add_ends(&self, rows: usize) {
         self.ends_from_statistics
             .fetch_add(rows as u64, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, make_comparator};
 use arrow::compute::{SortOptions, concat, sort_to_indices};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::utils::SingleRowListArrayBuilder;
@@ -11,8 +11,10 @@ use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
+use nilometer_series::sort_asking;
 
 use super::series::literal;
+use crate::limits::scope;
 
 const USAGE: &str =
     "percentile_disc(share) WITHIN GROUP (ORDER BY value): share is a constant from 0 to 1";
@@ -109,6 +111,26 @@ impl Values {
     }
 }
 
+/// Values that are sorted in one call, which cannot be ended.
+const SORTED_MAX: usize = 65_536;
+
+/// The places of values in their order.
+fn order_of(all: &ArrayRef, is_descending: bool) -> Result<Vec<u32>> {
+    let options = SortOptions {
+        descending: is_descending,
+        nulls_first: false,
+    };
+    if all.len() <= SORTED_MAX {
+        let order = sort_to_indices(all, Some(options), None)?;
+        return Ok(order.values().to_vec());
+    }
+    let compare = make_comparator(all, all, options)?;
+    let places = (0..).take(all.len()).collect();
+    sort_asking(places, &scope::check, |one: &u32, other| {
+        compare(*one as usize, *other as usize)
+    })
+}
+
 impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let Some(values) = values.first() else {
@@ -123,17 +145,13 @@ impl Accumulator for Values {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let all = self.all()?;
-        let options = SortOptions {
-            descending: self.is_descending,
-            nulls_first: false,
-        };
-        let order = sort_to_indices(&all, Some(options), None)?;
+        let order = order_of(&all, self.is_descending)?;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a share of a number of rows, rounded up, is a number of rows"
         )]
         let place = (self.share * all.len() as f64).ceil() as usize;
-        match order.values().get(place.saturating_sub(1)) {
+        match order.get(place.saturating_sub(1)) {
             Some(row) => ScalarValue::try_from_array(&all, *row as usize),
             None => ScalarValue::try_from(&self.kind),
         }
@@ -156,5 +174,39 @@ impl Accumulator for Values {
             self.keep(list);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::scope::tests::ended_scope;
+    use arrow::array::{Float64Array, StringArray};
+
+    /// A group of millions of values was sorted in one call, which nobody could end.
+    #[test]
+    fn many_values_are_sorted_as_few_are_and_end_with_their_statement() {
+        let spread = |row: u32| f64::from(row.wrapping_mul(2_654_435_761) % 1000) - 500.0;
+        let floats: Float64Array = (0..70_000).map(|row| Some(spread(row))).collect();
+        let texts: StringArray = (0..70_000)
+            .map(|row| Some(format!("{}", spread(row))))
+            .collect();
+        let arrays: [ArrayRef; 2] = [Arc::new(floats), Arc::new(texts)];
+        for all in arrays {
+            for is_descending in [false, true] {
+                let options = SortOptions {
+                    descending: is_descending,
+                    nulls_first: false,
+                };
+                let expected = arrow::compute::sort(&all, Some(options)).unwrap();
+                let order = order_of(&all, is_descending).unwrap();
+                let order = arrow::array::UInt32Array::from(order);
+                let found = arrow::compute::take(&all, &order, None).unwrap();
+                assert_eq!(&found, &expected);
+            }
+            let scope = ended_scope();
+            scope.run(|| order_of(&all.slice(0, 1000), false)).unwrap();
+            scope.run(|| order_of(&all, false)).unwrap_err();
+        }
     }
 }

@@ -10,9 +10,11 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Float64Type, Int64Type};
 use datafusion::common::{Result, internal_err};
+use nilometer_series::sort_asking;
 
 use super::dense::{Dense, Rows};
 use super::series::raw_times;
+use crate::limits::scope::{self, Looks};
 
 /// What is made of the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Samples {
         let (mut times, mut values) = (Vec::new(), Vec::new());
         let mut lengths = Vec::with_capacity(groups);
         for samples in self.groups.iter().take(groups) {
-            let picture = picture(&in_order(samples), points);
+            let picture = picture(&in_order(samples)?, points)?;
             lengths.push(picture.len());
             times.extend(picture.iter().map(|(time, _)| *time));
             values.extend(picture.iter().map(|(_, value)| *value));
@@ -95,48 +97,65 @@ impl Samples {
 }
 
 /// By time; of samples at one time the last that came.
-fn in_order(samples: &[Sample]) -> Vec<Sample> {
-    let mut sorted = samples.to_vec();
-    if !sorted.is_sorted_by(|one, other| one.0 < other.0) {
-        sorted.reverse();
-        sorted.sort_by_key(|(time, _)| *time);
-        sorted.dedup_by_key(|(time, _)| *time);
+fn in_order(samples: &[Sample]) -> Result<Vec<Sample>> {
+    let mut looks = Looks::default();
+    let mut is_sorted = true;
+    for (one, other) in samples.iter().zip(samples.iter().skip(1)) {
+        looks.rows(1)?;
+        is_sorted &= one.0 < other.0;
     }
-    sorted
+    if is_sorted {
+        return Ok(samples.to_vec());
+    }
+    let sorted = samples.iter().rev().copied().collect();
+    let sorted = sort_asking(sorted, &scope::check, |one: &Sample, other| {
+        one.0.cmp(&other.0)
+    })?;
+    let mut once: Vec<Sample> = Vec::with_capacity(sorted.len());
+    for sample in sorted {
+        looks.rows(1)?;
+        if once.last().is_none_or(|last| last.0 != sample.0) {
+            once.push(sample);
+        }
+    }
+    Ok(once)
 }
 
 /// What a counter grew by: a value below the one before means that it began again from 0.
-fn rate(samples: &[Sample], per_second: u32) -> Option<f64> {
-    let ((start, _), (end, _)) = (samples.first()?, samples.last()?);
+fn rate(samples: &[Sample], per_second: u32) -> Result<Option<f64>> {
+    let (Some((start, _)), Some((end, _))) = (samples.first(), samples.last()) else {
+        return Ok(None);
+    };
     let seconds = (i128::from(*end) - i128::from(*start)) as f64 / f64::from(per_second);
-    let pairs = samples.iter().zip(samples.iter().skip(1));
-    let grown: f64 = pairs
-        .map(|((_, before), (_, value))| {
-            if value < before {
-                *value
-            } else {
-                value - before
-            }
-        })
-        .sum();
-    (end > start).then(|| grown / seconds)
+    let mut looks = Looks::default();
+    let mut grown = 0.0;
+    for ((_, before), (_, value)) in samples.iter().zip(samples.iter().skip(1)) {
+        looks.rows(1)?;
+        grown += if value < before {
+            *value
+        } else {
+            value - before
+        };
+    }
+    Ok((end > start).then(|| grown / seconds))
 }
 
 /// The largest triangles: the first and the last sample, and between them, of each of equally many samples, the one
 /// that makes the largest triangle with the one chosen before and the mean of the next ones.
-fn picture(samples: &[Sample], points: usize) -> Vec<Sample> {
+fn picture(samples: &[Sample], points: usize) -> Result<Vec<Sample>> {
     let (Some(&first), Some(&last)) = (samples.first(), samples.last()) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     if samples.len() <= points {
-        return samples.to_vec();
+        return Ok(samples.to_vec());
     }
     match points {
-        0 => return Vec::new(),
-        1 => return vec![first],
-        2 => return vec![first, last],
+        0 => return Ok(Vec::new()),
+        1 => return Ok(vec![first]),
+        2 => return Ok(vec![first, last]),
         _ => {}
     }
+    let mut looks = Looks::default();
     // Relative to the first, so that the differences keep their digits as floats.
     let x = |time: i64| (i128::from(time) - i128::from(first.0)) as f64;
     let every = (samples.len() - 2) as f64 / (points - 2) as f64;
@@ -153,14 +172,20 @@ fn picture(samples: &[Sample], points: usize) -> Vec<Sample> {
             .get(edge(place + 1)..edge(place + 2))
             .unwrap_or_default();
         let count = next.len().max(1) as f64;
-        let mean_x = next.iter().map(|(time, _)| x(*time)).sum::<f64>() / count;
-        let mean_y = next.iter().map(|(_, value)| *value).sum::<f64>() / count;
+        let (mut sum_x, mut sum_y) = (0.0, 0.0);
+        for (time, value) in next {
+            looks.rows(1)?;
+            sum_x += x(*time);
+            sum_y += *value;
+        }
+        let (mean_x, mean_y) = (sum_x / count, sum_y / count);
         let mut largest = -1.0;
         let mut best = None;
         for sample in samples
             .get(edge(place)..edge(place + 1))
             .unwrap_or_default()
         {
+            looks.rows(1)?;
             let area = ((x(before.0) - mean_x) * (sample.1 - before.1)
                 - (x(before.0) - x(sample.0)) * (mean_y - before.1))
                 .abs();
@@ -175,7 +200,7 @@ fn picture(samples: &[Sample], points: usize) -> Vec<Sample> {
         }
     }
     chosen.push(last);
-    chosen
+    Ok(chosen)
 }
 
 impl Dense for Samples {
@@ -206,6 +231,7 @@ impl Dense for Samples {
             return internal_err!("the state of samples has two columns");
         };
         let (times, values) = (times.as_list::<i32>(), values.as_list::<i32>());
+        let mut looks = Looks::default();
         for row in 0..times.len() {
             let Some(group) = rows.group(row) else {
                 continue;
@@ -214,6 +240,7 @@ impl Dense for Samples {
             let times = times.as_primitive::<Int64Type>().values();
             let values = values.as_primitive::<Float64Type>().values();
             for (time, value) in times.iter().zip(values) {
+                looks.rows(1)?;
                 self.take(group, (*time, *value));
             }
         }
@@ -224,10 +251,8 @@ impl Dense for Samples {
         match &self.of {
             Of::Rate { per_second } => {
                 let groups = self.groups.iter().take(groups);
-                let rates: Float64Array = groups
-                    .map(|samples| rate(&in_order(samples), *per_second))
-                    .collect();
-                Ok(Arc::new(rates))
+                let rates = groups.map(|samples| rate(&in_order(samples)?, *per_second));
+                Ok(Arc::new(rates.collect::<Result<Float64Array>>()?))
             }
             Of::Picture { points, time } => self.pictures(groups, *points, time),
         }
@@ -236,8 +261,10 @@ impl Dense for Samples {
     fn state(&self, groups: usize) -> Result<Vec<ArrayRef>> {
         let mut times = ListBuilder::new(Int64Builder::new());
         let mut values = ListBuilder::new(Float64Builder::new());
+        let mut looks = Looks::default();
         for samples in self.groups.iter().take(groups) {
             for (time, value) in samples {
+                looks.rows(1)?;
                 times.values().append_value(*time);
                 values.values().append_value(*value);
             }
@@ -276,25 +303,50 @@ impl Dense for Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::scope::tests::ended_scope;
 
     #[test]
     fn a_counter_that_began_again_has_grown_by_what_it_shows_since() {
         // 10 -> 14 is 4, then it began again and shows 3, then 3 -> 8 is 5: 12 in 30 s.
         let samples = [(0, 10.0), (10, 14.0), (20, 3.0), (30, 8.0)];
-        assert_eq!(rate(&samples, 1), Some(0.4));
-        assert_eq!(rate(&samples[..1], 1), None);
-        assert_eq!(rate(&[], 1), None);
+        assert_eq!(rate(&samples, 1).unwrap(), Some(0.4));
+        assert_eq!(rate(&samples[..1], 1).unwrap(), None);
+        assert_eq!(rate(&[], 1).unwrap(), None);
     }
 
     #[test]
     fn the_picture_keeps_the_ends_and_the_spike() {
         let mut samples: Vec<Sample> = (0..100).map(|time| (time, 0.0)).collect();
         samples[50].1 = 100.0;
-        let picture = picture(&samples, 7);
+        let picture = picture(&samples, 7).unwrap();
         assert_eq!(picture.len(), 7);
         assert_eq!(picture[0], (0, 0.0));
         assert_eq!(picture[6], (99, 0.0));
         assert!(picture.contains(&(50, 100.0)), "{picture:?}");
         assert!(picture.is_sorted_by(|one, other| one.0 < other.0));
+    }
+
+    /// A group of millions of samples was sorted and gone through in calls that nobody could end.
+    #[test]
+    fn what_is_made_of_many_samples_ends_with_its_statement() {
+        let many: Vec<Sample> = (0..70_000).map(|time| (time, 1.0)).collect();
+        let turned: Vec<Sample> = many.iter().rev().copied().collect();
+        let scope = ended_scope();
+        // Too few to look.
+        scope.run(|| in_order(&many[..1000])).unwrap();
+        scope.run(|| in_order(&many)).unwrap_err();
+        scope.run(|| in_order(&turned)).unwrap_err();
+        scope.run(|| rate(&many, 1)).unwrap_err();
+        scope.run(|| picture(&many, 100)).unwrap_err();
+        let mut samples = Samples::new(Of::Rate { per_second: 1 });
+        samples.grow(1).unwrap();
+        for sample in many {
+            samples.take(0, sample);
+        }
+        scope.run(|| samples.state(1)).unwrap_err();
+        scope.run(|| samples.evaluate(1)).unwrap_err();
+        // As far as nobody ends it: 69,999 pairs that do not grow, in 69,999 seconds.
+        let rates = samples.evaluate(1).unwrap();
+        assert_eq!(rates.as_primitive::<Float64Type>().value(0), 0.0);
     }
 }

@@ -39,6 +39,28 @@ pub(super) struct Cursor {
     group: usize,
     row: usize,
     bucket: usize,
+    /// By column: what was carried so far.
+    carried: Vec<Carried>,
+}
+
+/// The last value of a column, as far as it was looked for: rows are asked for in their order.
+#[derive(Debug, Clone, Copy, Default)]
+struct Carried {
+    until: usize,
+    last: Option<usize>,
+}
+
+impl Carried {
+    /// The last row up to one, itself included, that has a value, in the group that starts at another.
+    fn last_valid(&mut self, column: &ArrayRef, row: usize, start: usize) -> Option<usize> {
+        while self.until <= row {
+            if column.is_valid(self.until) {
+                self.last = Some(self.until);
+            }
+            self.until += 1;
+        }
+        self.last.filter(|last| *last >= start)
+    }
 }
 
 impl Cursor {
@@ -141,6 +163,7 @@ impl Filler {
     pub(super) fn cursor(&self, rows: RecordBatch, bounds: Vec<usize>) -> Result<Cursor> {
         let times = times(rows.column(self.layout.bucket))?;
         Ok(Cursor {
+            carried: vec![Carried::default(); rows.num_columns()],
             rows,
             times,
             bounds,
@@ -162,9 +185,11 @@ impl Filler {
         }
         let rows: UInt32Array =
             indices(places.iter().map(|place| place.is_row.then_some(place.at)))?;
+        let mut carried = std::mem::take(&mut cursor.carried);
         let columns = self.layout.columns.iter().zip(cursor.rows.columns());
         let columns = columns
-            .map(|(fill, column)| match fill {
+            .zip(&mut carried)
+            .map(|((fill, column), carried)| match fill {
                 Fill::Bucket => buckets(&places, column.data_type()),
                 Fill::Group => {
                     let starts = indices(places.iter().map(|place| Some(place.start)))?;
@@ -174,12 +199,16 @@ impl Filler {
                 Fill::Locf {
                     prev,
                     nulls_are_missing,
-                } => self.carry(cursor, &places, column, *prev, *nulls_are_missing),
+                } => {
+                    let carried = nulls_are_missing.then_some(carried);
+                    self.carry(cursor, &places, column, *prev, carried)
+                }
                 Fill::Interpolate { prev, next } => {
                     self.interpolate(cursor, &places, column, *prev, *next)
                 }
             })
             .collect::<Result<Vec<_>>>()?;
+        cursor.carried = carried;
         Ok(Some(RecordBatch::try_new(
             Arc::clone(&self.schema),
             columns,
@@ -250,7 +279,7 @@ impl Filler {
         places: &[FilledRow],
         column: &ArrayRef,
         prev: Option<Lookup>,
-        nulls_are_missing: bool,
+        mut carried: Option<&mut Carried>,
     ) -> Result<ArrayRef> {
         let rows = column.len();
         let (all, first) = match prev {
@@ -261,26 +290,20 @@ impl Filler {
                 (concat(&[column.as_ref(), array.as_ref()])?, Some(by_row))
             }
         };
-        // Where each row's last value is, if NULL is passed over.
-        let last = if nulls_are_missing {
-            last_valid(column, &cursor.bounds)
-        } else {
-            Vec::new()
-        };
-        let carried = places.iter().map(|place| {
+        let found = places.iter().map(|place| {
             let row = if place.is_row {
                 Some(place.at)
             } else {
                 place.before()
             };
-            let row = if nulls_are_missing {
-                row.and_then(|row| last.get(row).copied().flatten())
-            } else {
-                row
+            let row = match (&mut carried, row) {
+                // NULL is passed over.
+                (Some(carried), Some(row)) => carried.last_valid(column, row, place.start),
+                (_, row) => row,
             };
             row.or_else(|| first.map(|by_row| rows + if by_row { place.start } else { 0 }))
         });
-        Ok(take(&all, &indices(carried)?, None)?)
+        Ok(take(&all, &indices(found)?, None)?)
     }
 
     fn interpolate(
@@ -421,23 +444,6 @@ impl Sources<'_> {
             .collect();
         Arc::new(all)
     }
-}
-
-/// For each row the last row of its group, itself included, that has a value.
-fn last_valid(column: &ArrayRef, bounds: &[usize]) -> Vec<Option<usize>> {
-    let mut starts = bounds.iter().peekable();
-    let mut last = None;
-    (0..column.len())
-        .map(|row| {
-            if starts.next_if(|start| **start == row).is_some() {
-                last = None;
-            }
-            if column.is_valid(row) {
-                last = Some(row);
-            }
-            last
-        })
-        .collect()
 }
 
 fn indices(rows: impl Iterator<Item = Option<usize>>) -> Result<UInt32Array> {

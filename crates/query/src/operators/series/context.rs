@@ -4,11 +4,16 @@
 //! not: keep a thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
+use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use nilometer_engine::{AggregateSources, Scan};
-use nilometer_series::{Context, MemoryAccount, MemoryFull, Threads, Unlimited, Watch};
-use nilometer_service::{Executor, OverMemory, QueryMemory, Stop, Threads as OwnThreads};
+use nilometer_series::{
+    Context, MemoryAccount, MemoryFull, Reads, Step, Threads, Unlimited, Watch,
+};
+use nilometer_service::{
+    Executor, OverMemory, QueryMemory, Stop, Threads as OwnThreads, TimedReads, TimedStep, Timings,
+};
 
 use crate::limits::scope::{self, Scope};
 use crate::planning::recognised::limits;
@@ -43,6 +48,7 @@ pub(super) fn context(
         limits: limits(),
         watch: Arc::new(Watched {
             stop: scope.map(|scope| scope.stop.clone()),
+            timings: scope.and_then(|scope| scope.timings.clone()),
             observed,
         }),
         ..Context::default()
@@ -106,6 +112,8 @@ impl MemoryAccount for Account {
 #[derive(Debug)]
 struct Watched {
     stop: Option<Stop>,
+    /// Where the statement's times are added up; `None` = nobody shows them.
+    timings: Option<Arc<Timings>>,
     observed: Arc<Observed>,
 }
 
@@ -125,20 +133,58 @@ impl Watch for Watched {
             .get_or_insert_default()
             .add(used);
     }
+
+    fn now(&self) -> Option<Duration> {
+        self.timings.as_ref().map(|timings| timings.now())
+    }
+
+    fn has_spent(&self, step: Step, time: Duration) {
+        if let Some(timings) = &self.timings {
+            timings.add(timed_step(step), time);
+            let mut observed = self.observed.lock();
+            match observed.times.iter_mut().find(|(known, _)| *known == step) {
+                Some((_, known)) => *known += time,
+                None => observed.times.push((step, time)),
+            }
+        }
+    }
+
+    fn has_read(&self, reads: &Reads) {
+        let reads = TimedReads {
+            rows: reads.rows,
+            rows_skipped: reads.rows_skipped,
+            blocks: reads.blocks,
+            blocks_skipped: reads.blocks_skipped,
+        };
+        if let Some(timings) = &self.timings {
+            timings.add_reads(&reads);
+        }
+        self.observed.lock().reads.add(&reads);
+    }
+}
+
+fn timed_step(step: Step) -> TimedStep {
+    match step {
+        Step::Prune => TimedStep::Prune,
+        Step::Decode => TimedStep::Decode,
+        Step::Operate => TimedStep::Operate,
+    }
 }
 
 /// What was read, for EXPLAIN ANALYZE.
 #[derive(Debug, Default)]
-pub(super) struct Observed(Mutex<Reads>);
+pub(super) struct Observed(Mutex<Seen>);
 
 #[derive(Debug, Default)]
-struct Reads {
+struct Seen {
     scans: Vec<Scan>,
     aggregated: Option<AggregateSources>,
+    reads: TimedReads,
+    times: Vec<(Step, Duration)>,
 }
 
 impl Observed {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Reads> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -152,13 +198,16 @@ impl Observed {
             };
             metrics.push(Arc::new(Metric::new(value, None)));
         };
-        let reads = self.lock();
-        if let Some(used) = &reads.aggregated {
+        let seen = self.lock();
+        add("rows_read", seen.reads.rows);
+        add("rows_skipped", seen.reads.rows_skipped);
+        if let Some(used) = &seen.aggregated {
             add("rollups_used", used.rollups);
             add("block_statistics_used", used.statistics);
+            add("blocks_decoded", used.blocks);
             add("rows_decoded", used.rows);
         }
-        for scan in &reads.scans {
+        for scan in &seen.scans {
             let report = scan.report();
             add("partitions", report.partitions);
             add("partitions_skipped", report.partitions_skipped);
@@ -173,6 +222,20 @@ impl Observed {
             add("blocks_without_hit", report.blocks_without_hit);
             add("ends_from_statistics", report.ends_from_statistics);
             add("memory_rows", report.memory_rows);
+        }
+        for (step, spent) in &seen.times {
+            let time = Time::new();
+            time.add_duration(*spent);
+            let name = match step {
+                Step::Prune => "time_prune",
+                Step::Decode => "time_decode",
+                Step::Operate => "time_operate",
+            };
+            let value = MetricValue::Time {
+                name: name.into(),
+                time,
+            };
+            metrics.push(Arc::new(Metric::new(value, None)));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Stores with rows in every state.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +66,14 @@ pub(super) struct World {
     pub(super) history: String,
     /// Integers go to the ends of what they can be.
     pub(super) has_extremes: bool,
+    /// It has files of partitions.
+    pub(super) is_compacted: bool,
+    /// By table: keys that were written.
+    known: RefCell<BTreeMap<String, Vec<RowKey>>>,
 }
+
+/// Time, host and rack of a row.
+type RowKey = (i64, Option<&'static str>, Option<&'static str>);
 
 impl World {
     /// A store after some writes, deletes, flushes and compactions.
@@ -72,8 +81,8 @@ impl World {
         let options = Options {
             compaction: CompactionOptions {
                 fan_in: 2,
-                partition_rows_min: 200,
-                widen_rows_max: 200,
+                partition_rows_min: 100,
+                widen_rows_max: 100,
                 ..CompactionOptions::default()
             },
             ..Options::default()
@@ -110,17 +119,28 @@ impl World {
             engine,
             history: String::new(),
             has_extremes: dice.one_in(3),
+            is_compacted: false,
+            known: RefCell::default(),
         };
         for _ in 0..=dice.below(8) {
             let (table, _) = TABLES[dice.below(TABLES.len() - 1)];
-            let deed = dice.below(10);
+            let deed = dice.below(15);
             write!(world.history, "{table} {deed}; ").unwrap();
             match deed {
+                10 | 11 => world.write_again(table, dice),
                 0..4 => world.write_some(table, dice),
                 4..6 => world.write_dense(table, dice),
-                6 => world.delete(table, dice),
+                6 | 14 => world.delete(table, dice),
                 7 | 8 => world.engine.flush().unwrap(),
-                _ => while world.engine.maintain().unwrap() != Maintained::Idle {},
+                9 => while world.engine.maintain().unwrap() != Maintained::Idle {},
+                // While somebody writes, files of one size are waited for: `maintain` alone compacted no store.
+                _ => {
+                    if dice.one_in(2) {
+                        world.write_dense(table, dice);
+                    }
+                    world.engine.settle().unwrap();
+                    world.is_compacted |= world.engine.metrics().partitions > 0;
+                }
             }
         }
         world
@@ -143,6 +163,18 @@ impl World {
         self.write(table, &rows, true, dice);
     }
 
+    /// Rows of keys that were written, wherever their rows are now.
+    fn write_again(&self, table: &str, dice: &mut Dice) {
+        let known = self.known.borrow().get(table).cloned().unwrap_or_default();
+        if known.is_empty() {
+            return self.write_some(table, dice);
+        }
+        let rows: Vec<_> = (0..=dice.below(30))
+            .map(|_| known[dice.below(known.len())])
+            .collect();
+        self.write(table, &rows, true, dice);
+    }
+
     /// A series every few seconds for hours, so that blocks and hours have statistics.
     fn write_dense(&self, table: &str, dice: &mut Dice) {
         let (host, rack, series) = tags(dice);
@@ -155,13 +187,10 @@ impl World {
         self.write(table, &rows, has_odd, dice);
     }
 
-    fn write(
-        &self,
-        table: &str,
-        rows: &[(i64, Option<&str>, Option<&str>)],
-        has_odd: bool,
-        dice: &mut Dice,
-    ) {
+    fn write(&self, table: &str, rows: &[RowKey], has_odd: bool, dice: &mut Dice) {
+        let mut known = self.known.borrow_mut();
+        known.entry(table.to_owned()).or_default().extend(rows);
+        drop(known);
         let odd_floats = [
             f64::NAN,
             -0.0,
@@ -231,7 +260,13 @@ impl World {
     }
 
     fn delete(&self, table: &str, dice: &mut Dice) {
-        let first = START + (dice.below(400) as i64 - 100) * 60 * SECOND;
+        let known = self.known.borrow().get(table).cloned().unwrap_or_default();
+        let first = if known.is_empty() || dice.one_in(3) {
+            START + (dice.below(400) as i64 - 100) * 60 * SECOND
+        } else {
+            // From a row on.
+            known[dice.below(known.len())].0
+        };
         let time = first..=first + dice.one(&[0, 600, 7200, 100_000]) * SECOND;
         let host = dice.one_in(2).then(|| dice.one(&HOSTS));
         let schema = self.engine.snapshot().table("d", "public", table).unwrap();

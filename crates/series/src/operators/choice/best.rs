@@ -16,10 +16,11 @@ use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
 use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Scalar, Slots, array_of, resolve, scalar_at};
 use crate::input::{Chunk, Inputs, RunNested, tag_column};
+use crate::long::Asks;
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
 use crate::query::{Expr, SeriesQuery, Top};
@@ -92,13 +93,15 @@ impl Best {
 }
 
 impl Cell for Best {
-    fn join(&mut self, other: Self) {
+    fn join(&mut self, other: Self, context: &Context) -> Result<(), Error> {
         if self.keys.is_empty() && other.keys.is_empty() {
             self.all.extend(other.all);
-            return;
+            return Ok(());
         }
+        let mut asks = Asks::of(context);
         let mut theirs: Vec<Option<Candidate>> = other.all.into_iter().map(Some).collect();
         for (key, place) in other.keys {
+            asks.rows(1)?;
             let Some(new) = theirs.get_mut(place).and_then(Option::take) else {
                 continue;
             };
@@ -111,6 +114,7 @@ impl Cell for Best {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -167,13 +171,16 @@ pub(super) fn run(
         (snapshot, context),
         |chosen, edges, chunk| search.add(chosen, edges, &chunk),
     )?;
+    let _timed = context.timed(Step::Operate);
     let Chosen {
         cells,
         charge: _charge,
         ..
     } = chosen;
     let mut rows = Vec::new();
+    let mut asks = Asks::of(context);
     for ((group, _), mut best) in cells {
+        asks.rows(1 + best.all.len())?;
         best.prune(search.wanted);
         rows.extend(best.all.into_iter().map(|candidate| (group, candidate)));
     }
@@ -184,7 +191,7 @@ pub(super) fn run(
         (*group, time, (search.turned(tie), search.turned(written)))
     };
     let keys: Vec<Key> = rows.iter().map(key).collect();
-    let order = in_order(&keys, query);
+    let order = in_order(&keys, query, context)?;
     answer(&order, (&inputs, &projection), context, |places| {
         let own = places.iter().filter_map(|at| rows.get(*at as usize));
         chunk_of(&own.collect::<Vec<_>>(), &inputs.slots)

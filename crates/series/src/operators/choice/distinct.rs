@@ -12,10 +12,11 @@ use nilometer_engine::Snapshot;
 use rustc_hash::FxHashMap;
 
 use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
-use crate::context::Context;
+use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar, Slots, array_of, hoisted_name, order, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
+use crate::long::{self, Asks};
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
 use crate::query::{Expr, SeriesQuery};
@@ -31,14 +32,18 @@ struct Values {
 }
 
 impl Cell for Values {
-    fn join(&mut self, other: Self) {
+    fn join(&mut self, other: Self, context: &Context) -> Result<(), Error> {
+        let mut asks = Asks::of(context);
         for (key, (time, bits)) in other.bits {
+            asks.rows(1)?;
             offer(&mut self.bits, key, (time, bits));
         }
         for (text, time) in other.texts {
+            asks.rows(1)?;
             let first = self.texts.entry(text).or_insert(time);
             *first = time.min(*first);
         }
+        Ok(())
     }
 }
 
@@ -86,6 +91,7 @@ pub(super) fn run(
             add(chosen, edges, (&chunk, &column), (shape.rules, descending))
         },
     )?;
+    let _timed = context.timed(Step::Operate);
     let mut charge = chosen.charge;
     let mut keys: Vec<Key> = Vec::new();
     let mut values: Vec<Scalar> = Vec::new();
@@ -97,13 +103,13 @@ pub(super) fn run(
         all.extend(bits.map(|(time, bits)| (turned(time, descending), of_bits(bits, kind))));
         let texts = own.texts.into_iter();
         all.extend(texts.map(|(text, time)| (turned(time, descending), of_text(&text, kind))));
-        all.sort_unstable_by(|one, other| {
+        let all = long::sorted(all, context, |one, other| {
             one.0.cmp(&other.0).then_with(|| order(&one.1, &other.1))
-        });
+        })?;
         keys.extend((0..).take(all.len()).map(|at| (group, start, (at, 0))));
         values.extend(all.into_iter().map(|(_, value)| value));
     }
-    let places = in_order(&keys, query);
+    let places = in_order(&keys, query, context)?;
     let found = answer(&places, (&inputs, &projection), context, |places| {
         let own = places.iter().filter_map(|at| {
             let (group, start, _) = keys.get(*at as usize)?;

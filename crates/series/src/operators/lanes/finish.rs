@@ -13,14 +13,16 @@ use super::super::accumulate::{Accumulator, integer};
 use super::extremes::Extreme;
 use super::sums::Sums;
 use super::{Column, Lane};
+use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Scalar, array_of, scalar_at};
+use crate::long::Asks;
 use crate::query::Aggregate;
 use crate::value::{Rules, Type};
 
 impl Lane {
     /// The values of cells, one after another. What is kept a value at a time can be asked for once.
-    pub(crate) fn column(&mut self, cells: &[u32]) -> Result<ArrayRef, Error> {
+    pub(crate) fn column(&mut self, cells: &[u32], context: &Context) -> Result<ArrayRef, Error> {
         let is_mean = matches!(self.aggregate, Aggregate::Mean(_));
         let kind = self.kind;
         Ok(match &mut self.column {
@@ -57,25 +59,34 @@ impl Lane {
                 of_bits(kind.unwrap_or(Type::Bool), &bits)
             }
             Column::Each(_) => {
-                let values = self.scalars(cells)?;
+                let values = self.scalars(cells, context)?;
                 array_of(kind.unwrap_or(Type::Bool), values)
             }
         })
     }
 
     /// The same, a value each.
-    pub(crate) fn scalars(&mut self, cells: &[u32]) -> Result<Vec<Option<Scalar>>, Error> {
+    pub(crate) fn scalars(
+        &mut self,
+        cells: &[u32],
+        context: &Context,
+    ) -> Result<Vec<Option<Scalar>>, Error> {
         if let Column::Each(all) = &mut self.column {
+            let mut asks = Asks::of(context);
             let mut values = Vec::with_capacity(cells.len());
             for cell in cells {
                 let known = all.get_mut(*cell as usize);
                 let known = known.map(|known| std::mem::replace(known, Accumulator::Count(0)));
                 let known = known.unwrap_or(Accumulator::Count(0));
-                values.push(known.finish(&self.aggregate, self.kind, self.rules)?);
+                if let Accumulator::Values(held) = &known {
+                    asks.rows(held.len())?;
+                }
+                let by = (self.kind, self.rules);
+                values.push(known.finish(&self.aggregate, by, context)?);
             }
             return Ok(values);
         }
-        let column = self.column(cells)?;
+        let column = self.column(cells, context)?;
         Ok((0..column.len())
             .map(|row| scalar_at(&column, row))
             .collect())

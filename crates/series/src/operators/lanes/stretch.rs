@@ -6,8 +6,6 @@ use nilometer_engine::{StoredField, StoredSums, StoredTotals, Stretch};
 
 use super::super::accumulate::{Accumulator, Total};
 use crate::evaluate::Scalar;
-use crate::query::Aggregate;
-use crate::value::Rules;
 
 /// What is stored of one stretch of rows.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +18,7 @@ pub(super) struct One<'a> {
 
 impl One<'_> {
     /// Adds it to an aggregate that is kept a value at a time.
-    pub(super) fn add(self, accumulator: &mut Accumulator, aggregate: &Aggregate, rules: Rules) {
+    pub(super) fn add(self, accumulator: &mut Accumulator) {
         let count = match self.field {
             None => u64::from(self.stretch.rows),
             Some(field) => field
@@ -40,11 +38,7 @@ impl One<'_> {
             }
             Accumulator::Extremes { .. } => {
                 if let Some((low, high)) = self.extremes(count) {
-                    let extremes = Accumulator::Extremes {
-                        low: Some(low),
-                        high: Some(high),
-                    };
-                    accumulator.join(extremes, aggregate, rules);
+                    accumulator.add_extremes(&low, &high);
                 }
             }
             _ => {}

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use nilometer_http::{ErrorResponse, Http};
 use nilometer_service::{
-    Charged, Error as ServiceError, Outcome, Params, Prepared, Sabotage, Set, SetHead, SetStream,
+    Charged, Error as ServiceError, Laps, Outcome, Params, Prepared, Sabotage, Set, SetHead,
+    SetStream, TimedStep,
 };
 use tokio::sync::mpsc;
 
@@ -61,6 +62,8 @@ pub(super) struct Sender {
     is_read_only: bool,
     out: Vec<u8>,
     has_sent: bool,
+    /// Where the time goes.
+    laps: Laps,
     /// Where in `out` the result of the statement begins; `None` = a part of it has left.
     result_at: Option<usize>,
 }
@@ -77,6 +80,7 @@ impl Sender {
         form: Form,
         chunks: mpsc::Sender<Chunk>,
         is_read_only: bool,
+        laps: Laps,
     ) -> Self {
         Self {
             chunks,
@@ -85,6 +89,7 @@ impl Sender {
             is_read_only,
             out: Vec::new(),
             has_sent: false,
+            laps,
             result_at: None,
         }
     }
@@ -222,7 +227,13 @@ impl Sender {
             self.end_result(None);
             return Ok(());
         }
-        match statement.run(parameters).await? {
+        let timings = Arc::clone(self.laps.timings());
+        let planned = timings.spent(TimedStep::Plan);
+        self.laps.leave_out();
+        let outcome = statement.run(parameters).await;
+        let planning = timings.spent(TimedStep::Plan).saturating_sub(planned);
+        self.laps.end_without(TimedStep::Read, planning);
+        match outcome? {
             Outcome::Done { .. } => self.end_result(None),
             Outcome::Sets(sets) => self.sets(http, nth, sets).await?,
             Outcome::Rows(_) => return Err(ServiceError::NotOneTable.into()),
@@ -239,6 +250,7 @@ impl Sender {
         let mut open: Option<Open> = None;
         let mut rows = 0u64;
         while let Some(set) = sets.next().await {
+            self.laps.end(TimedStep::Read);
             let set = set?;
             if http.service().has(Sabotage::SeriesLeftOut)
                 && open.as_ref().is_some_and(|open| open.head != set.head)
@@ -248,14 +260,19 @@ impl Sender {
             rows += set.rows.len() as u64;
             self.set(nth, &set, &mut open, &mut sets).await?;
             sets.hold(self.out.capacity())?;
+            self.laps.end(TimedStep::Encode);
             if self.out.len() >= CHUNK_BYTES && !self.encoder.holds_results() {
                 self.flush(Some(&mut sets)).await?;
+                // Whoever reads the answer takes as long as they like.
+                self.laps.leave_out();
             }
         }
+        self.laps.end(TimedStep::Read);
         if open.is_some() {
             self.encoder.end_series(false, &mut self.out);
         }
         self.end_result(None);
+        self.laps.end(TimedStep::Encode);
         http.service().counters().rows_answered.add(rows);
         Ok(())
     }

@@ -153,9 +153,9 @@ impl<'a> Group<'a> {
         Ok((keeps_duplicates || !has_duplicates) && self.fields.iter().all(is_known))
     }
 
-    /// Notes that a block must be decoded.
-    pub(super) fn need(&mut self, block: usize) {
-        self.needed.insert(block);
+    /// Notes that a block must be decoded; `false` = it was known.
+    pub(super) fn need(&mut self, block: usize) -> bool {
+        self.needed.insert(block)
     }
 
     /// The rollups, if they know every field.
