@@ -29,6 +29,17 @@ pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
 pub use columns::sequence_of;
 pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
+pub use hypertables::chunks::{
+    CHUNK_SCHEMA, Chunk, ChunkRange, TimeBound, chunks_of, drop_chunks, table_by_id, table_bytes,
+};
+pub use hypertables::compression::{
+    Compression, CompressionChange, Conversion, Moved, OrderBy, bytes_before, compression_of,
+    convert_chunk,
+};
+pub(crate) use hypertables::policies::register as register_policies;
+pub use hypertables::policies::{
+    Age, NewPolicy, Policy, add_policy, policy_of, remove_policy, span_text,
+};
 pub use hypertables::{
     ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,
     create_hypertable, dimensions_of, is_hypertable, set_chunk_interval,

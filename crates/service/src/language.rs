@@ -22,9 +22,10 @@ use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
-use crate::define::TableName;
+use crate::define::{TableName, register_policies};
 use crate::error::Error;
 use crate::executor::Executor;
+use crate::jobs::background::BackgroundJobs;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use crate::write::acquisition::Acquisitions;
@@ -45,13 +46,18 @@ pub struct LanguageContext {
     pub options: QueryOptions,
     /// When the store takes records, for who asks what was known at a time.
     pub acquisitions: Arc<Acquisitions>,
+    /// What runs by schedules of its own.
+    pub jobs: Arc<BackgroundJobs>,
 }
 
 impl LanguageContext {
     /// Nothing runs yet.
     pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
         let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
+        let jobs = BackgroundJobs::new(Arc::clone(&engine), Arc::clone(&executor));
+        register_policies(&jobs);
         Self {
+            jobs,
             acquisitions: Acquisitions::new(Arc::clone(&engine)),
             engine,
             statements: Arc::new(statements),

@@ -162,7 +162,14 @@ impl Fault {
             | DefineError::IsKey { .. }
             | DefineError::Extension { .. } => Self::Unsupported,
             DefineError::IsHypertable { .. } | DefineError::IsDimension { .. } => Self::TableExists,
-            DefineError::NoHypertable { .. } => Self::UnknownTable,
+            DefineError::HasPolicy { .. } => Self::TableExists,
+            DefineError::IsInTier { .. } => Self::InUse,
+            DefineError::NoHypertable { .. } | DefineError::NoChunk { .. } => Self::UnknownTable,
+            DefineError::NoPolicy { .. } => Self::UnknownName,
+            DefineError::NoRange | DefineError::Policy { .. } | DefineError::TimeBound { .. } => {
+                Self::InvalidParameter
+            }
+            DefineError::NeverCold { .. } | DefineError::DamagedChunk { .. } => Self::Unsupported,
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }

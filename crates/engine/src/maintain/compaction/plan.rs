@@ -40,6 +40,32 @@ pub(crate) struct Situation<'a> {
     pub(crate) flush_rows: u64,
     pub(crate) options: &'a CompactionOptions,
     pub(crate) sabotage: Option<Sabotage>,
+    /// Rows that shall have partitions of their own, however few they are.
+    pub(crate) wanted: Option<&'a Wanted>,
+}
+
+/// Rows of a table that are to be written for a tier on command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) table: TableId,
+    pub(crate) time: RangeInclusive<i64>,
+    pub(crate) tier: Tier,
+}
+
+impl Wanted {
+    /// Whether a window has some of them.
+    pub(crate) fn has(&self, window: &Window) -> bool {
+        window.table == self.table
+            && window.start <= *self.time.end()
+            && window.last() >= *self.time.start()
+    }
+
+    /// Whether a segment may have some of them.
+    pub(crate) fn concerns(&self, segment: &Segment) -> bool {
+        segment.groups(self.table).any(|(_, group)| {
+            group.min_time <= *self.time.end() && group.max_time >= *self.time.start()
+        })
+    }
 }
 
 /// One thing to do.
@@ -256,8 +282,11 @@ impl Situation<'_> {
             while at <= last {
                 let known = existing.iter().find(|window| window.contains(at));
                 let start = aligned(table, interval, at).start;
+                let is_wanted = |window: &Window| self.wanted.is_some_and(|it| it.has(window));
+                let slot = aligned(table, interval, at);
                 let (window, own) = match (known, spread.starts.get(&start)) {
                     (Some(known), _) => (*known, true),
+                    (None, _) if is_wanted(&slot) => (clipped(slot, at, &existing, reached), true),
                     (None, Some(&rows)) => self.new_window(
                         table,
                         interval,
@@ -271,7 +300,7 @@ impl Situation<'_> {
                         self.uncounted_window(table, interval, at, spread, &existing, reached)
                     }
                 };
-                let is_counted = known.is_some() || spread.starts.contains_key(&start);
+                let is_counted = own || spread.starts.contains_key(&start);
                 let is_left_out = !is_counted && self.sabotage == Some(Sabotage::RowsLeftOut);
                 let segments = sharing(run, &window);
                 if !segments.is_empty() && !is_left_out {
@@ -348,17 +377,7 @@ impl Situation<'_> {
         existing: &[Window],
         reached: i64,
     ) -> (Window, bool) {
-        let clip = |window: Window| {
-            let before = existing.iter().filter(|other| other.last() < at);
-            let floor = before.map(|other| other.end).max().unwrap_or(i64::MIN);
-            let after = existing.iter().filter(|other| other.start > at);
-            let ceiling = after.map(|other| other.start).min().unwrap_or(i64::MAX);
-            Window {
-                table,
-                start: window.start.max(floor).max(reached),
-                end: window.end.min(ceiling),
-            }
-        };
+        let clip = |window: Window| clipped(window, at, existing, reached);
         let mut window = clip(aligned(table, interval, at));
         let mut rows = rows;
         let mut width = interval;
@@ -449,7 +468,14 @@ impl Situation<'_> {
                 segment.meta.home == Home::Mixed || (self.is_busy)(id) || (self.is_damaged)(id)
             };
             let units = self.units_of(&sharing);
-            for files in units.split(|unit| unit.iter().any(|it| barrier(it))) {
+            // Where nothing says what a partition is to be written for, what was written for few bytes on command stays so.
+            let has_rule = (self.tier_of)(&window).is_some();
+            let tier = |unit: &&[&Arc<Segment>]| unit.first().map(|it| it.tier());
+            let runs = units.split(|unit| unit.iter().any(|it| barrier(it)));
+            let runs = runs.flat_map(|run| {
+                run.chunk_by(move |one, other| has_rule || tier(one) == tier(other))
+            });
+            for files in runs {
                 let Some(run) = self.run_of(files) else {
                     continue;
                 };
@@ -614,6 +640,19 @@ fn aligned(table: TableId, width: i64, at: i64) -> Window {
         table,
         start: i64::try_from(start).unwrap_or(i64::MIN),
         end: i64::try_from(end).unwrap_or(i64::MAX),
+    }
+}
+
+/// A new window that holds `at`, without what its neighbours have.
+fn clipped(window: Window, at: i64, existing: &[Window], reached: i64) -> Window {
+    let before = existing.iter().filter(|other| other.last() < at);
+    let floor = before.map(|other| other.end).max().unwrap_or(i64::MIN);
+    let after = existing.iter().filter(|other| other.start > at);
+    let ceiling = after.map(|other| other.start).min().unwrap_or(i64::MAX);
+    Window {
+        start: window.start.max(floor).max(reached),
+        end: window.end.min(ceiling),
+        ..window
     }
 }
 
