@@ -36,9 +36,9 @@ pub use hypertables::compression::{
     Compression, CompressionChange, Conversion, Moved, OrderBy, bytes_before, compression_of,
     convert_chunk,
 };
-pub(crate) use hypertables::policies::register as register_policies;
+pub use hypertables::policies::register as register_policies;
 pub use hypertables::policies::{
-    Age, NewPolicy, Policy, add_policy, policy_of, remove_policy, span_text,
+    Age, NewPolicy, Policy, add_policy, parse_span, policy_of, remove_policy, span_text,
 };
 pub use hypertables::{
     ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,

@@ -22,7 +22,7 @@ use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
-use crate::define::{TableName, register_policies};
+use crate::define::TableName;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::jobs::background::BackgroundJobs;
@@ -55,7 +55,6 @@ impl LanguageContext {
     pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
         let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
         let jobs = BackgroundJobs::new(Arc::clone(&engine), Arc::clone(&executor));
-        register_policies(&jobs);
         Self {
             jobs,
             acquisitions: Acquisitions::new(Arc::clone(&engine)),

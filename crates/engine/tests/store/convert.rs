@@ -37,7 +37,7 @@ fn write(engine: &Arc<Engine>, days: impl Iterator<Item = i64>) {
     for day in days {
         for hour in 0..24 {
             let time = day * DAY + hour * (DAY / 24);
-            let value = (day * 31 + hour * 7) % 13;
+            let value = (day * 31 + hour * 7).rem_euclid(13);
             body.push_str(&format!("m,host=a v={value}i,w=0.{value} {time}\n"));
             body.push_str(&format!("other,host=a v={value}i {time}\n"));
         }
@@ -47,12 +47,12 @@ fn write(engine: &Arc<Engine>, days: impl Iterator<Item = i64>) {
     assert_eq!(report.unwrap().rejected, []);
 }
 
-fn table(engine: &Engine) -> Arc<TableSchema> {
+fn table(engine: &Arc<Engine>) -> Arc<TableSchema> {
     engine.snapshot().table("d", "public", "m").unwrap()
 }
 
 /// The days with rows on which some are in cold files, and those on which some are in hot ones.
-fn tiers(engine: &Engine) -> (BTreeSet<i64>, BTreeSet<i64>) {
+fn tiers(engine: &Arc<Engine>) -> (BTreeSet<i64>, BTreeSet<i64>) {
     let (mut cold, mut hot) = (BTreeSet::new(), BTreeSet::new());
     for piece in engine.snapshot().pieces(table(engine).id) {
         let days = piece.time.start().div_euclid(DAY)..=piece.time.end().div_euclid(DAY);
@@ -118,7 +118,7 @@ fn late_rows_are_merged_beside_what_was_made_cold_on_command() {
     write(&engine, 10..11);
     let id = table(&engine).id;
     engine.convert(id, day(10), Tier::Cold).unwrap();
-    let cold = |engine: &Engine| {
+    let cold = |engine: &Arc<Engine>| {
         let pieces = engine.snapshot().pieces(id);
         let mut cold = pieces.iter().filter(|piece| piece.tier == Tier::Cold);
         cold.next().map(|piece| (piece.file_id, piece.rows))

@@ -5,7 +5,8 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings, nearest};
-use nilometer_service::define::TableSetting;
+use nilometer_service::Span;
+use nilometer_service::define::{TableSetting, parse_span};
 
 use super::grammar::Grammar;
 use super::name::Name;
@@ -356,6 +357,14 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
         return Err("it must be longer than nothing".to_owned());
     }
     Ok(sum)
+}
+
+/// A length of time by the calendar, such as `3 months` or `1 day 12:00:00`.
+pub(crate) fn span(text: &str) -> Result<Span, String> {
+    match parse_span(text) {
+        Some(span) => Ok(span),
+        None => duration_ns(text).map(Span::of_ns),
+    }
 }
 
 /// A rule for duplicates as the setting has it.

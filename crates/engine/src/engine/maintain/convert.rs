@@ -39,7 +39,13 @@ impl Jobs {
             });
         }
         self.flush()?;
-        let wanted = Wanted { table, time, tier };
+        let below = self.list().next_file_id;
+        let wanted = Wanted {
+            table,
+            time,
+            tier,
+            below,
+        };
         while self.compact_wanted(&wanted)? != Maintained::Idle {}
         Ok(self.left_of(&wanted))
     }

@@ -50,6 +50,8 @@ pub(crate) struct Wanted {
     pub(crate) table: TableId,
     pub(crate) time: RangeInclusive<i64>,
     pub(crate) tier: Tier,
+    /// Files of a lower number may have such rows; later ones have been gone over, or are of later rows.
+    pub(crate) below: u64,
 }
 
 impl Wanted {
@@ -60,8 +62,20 @@ impl Wanted {
             && window.last() >= *self.time.start()
     }
 
+    /// All windows of a width that have some of them, as one.
+    fn around(&self, interval: i64) -> Window {
+        let end = aligned(self.table, interval, *self.time.end()).end;
+        Window {
+            end,
+            ..aligned(self.table, interval, *self.time.start())
+        }
+    }
+
     /// Whether a segment may have some of them.
     pub(crate) fn concerns(&self, segment: &Segment) -> bool {
+        if segment.meta.home == Home::Mixed && segment.meta.file_id >= self.below {
+            return false;
+        }
         segment.groups(self.table).any(|(_, group)| {
             group.min_time <= *self.time.end() && group.max_time >= *self.time.start()
         })
@@ -275,6 +289,10 @@ impl Situation<'_> {
             .filter(|window| window.table == table)
             .copied()
             .collect();
+        // What other windows leave out: those that exist, and those that are to be made.
+        let mut taken = existing.clone();
+        let wanted = self.wanted.filter(|it| it.table == table);
+        taken.extend(wanted.map(|it| it.around(interval)));
         let mut reached = i64::MIN;
         for (first, last) in spread.stretches(interval) {
             // Windows that exist, those that rows are counted for, and gaps between them.
@@ -287,17 +305,11 @@ impl Situation<'_> {
                 let (window, own) = match (known, spread.starts.get(&start)) {
                     (Some(known), _) => (*known, true),
                     (None, _) if is_wanted(&slot) => (clipped(slot, at, &existing, reached), true),
-                    (None, Some(&rows)) => self.new_window(
-                        table,
-                        interval,
-                        at,
-                        rows,
-                        &spread.starts,
-                        &existing,
-                        reached,
-                    ),
+                    (None, Some(&rows)) => {
+                        self.new_window(table, interval, at, rows, &spread.starts, &taken, reached)
+                    }
                     (None, None) => {
-                        self.uncounted_window(table, interval, at, spread, &existing, reached)
+                        self.uncounted_window(table, interval, at, spread, &taken, reached)
                     }
                 };
                 let is_counted = own || spread.starts.contains_key(&start);
@@ -522,7 +534,13 @@ impl Situation<'_> {
                     .iter()
                     .all(|it| it.start >= to.start && it.end <= to.end);
                 let rows: u64 = inside.iter().map(rows_of).sum();
-                if !whole || rows >= self.options.widen_rows_max {
+                // What was written for few bytes on command stays apart, so that it can become hot again by itself.
+                let is_apart = inside.iter().any(|window| {
+                    let own = homes.get(window).map(Vec::as_slice).unwrap_or_default();
+                    let has_cold = own.iter().any(|it| it.tier() == Tier::Cold);
+                    has_cold && (self.tier_of)(window).is_none()
+                });
+                if !whole || is_apart || rows >= self.options.widen_rows_max {
                     break;
                 }
                 let busy = inside.iter().any(|window| {

@@ -226,7 +226,7 @@ pub fn policy_of(
 fn age_of(job: &Job, policy: Policy, table: &TableSchema) -> Option<Span> {
     let config: Json = serde_json::from_str(&job.config).ok()?;
     match config.get(policy.age_name())? {
-        Json::String(text) => span_of(text),
+        Json::String(text) => parse_span(text),
         number => checked(table, Age::Number(number.as_i64()?))
             .ok()
             .map(|(span, _)| span),
@@ -305,8 +305,8 @@ fn keep_for(
     Ok(engine.set_table(&name.database, &name.schema, &name.table, settings)?)
 }
 
-/// Says what jobs of policies do.
-pub(crate) fn register(jobs: &BackgroundJobs) {
+/// Says what jobs of policies do: for a language that makes such.
+pub fn register(jobs: &BackgroundJobs) {
     jobs.register(Policy::Retention.kind(), Arc::new(retain));
     jobs.register(Policy::Compression.kind(), Arc::new(compress));
     jobs.register(Policy::Reorder.kind(), Arc::new(reorder));
@@ -470,7 +470,7 @@ pub fn span_text(span: Span) -> String {
 }
 
 /// The length of time that a text is, as [`span_text`] writes it.
-fn span_of(text: &str) -> Option<Span> {
+pub fn parse_span(text: &str) -> Option<Span> {
     const DAY_NS: i64 = 24 * HOUR_NS;
     let mut span = Span::default();
     let mut words = text.split_whitespace();
@@ -535,10 +535,10 @@ mod tests {
         ] {
             let span = Span { months, ns };
             assert_eq!(span_text(span), text);
-            assert_eq!(span_of(text), Some(span), "{text}");
+            assert_eq!(parse_span(text), Some(span), "{text}");
         }
         for other in ["30", "a day", "1 fortnight", "1:2"] {
-            assert_eq!(span_of(other), None, "{other}");
+            assert_eq!(parse_span(other), None, "{other}");
         }
     }
 }
