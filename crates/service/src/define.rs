@@ -25,7 +25,9 @@ mod run;
 mod sequences;
 mod views;
 
-pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
+pub use change::{
+    Change, Column, CompressionChange, OrderBy, Path, TableChange, TableName, TableSetting,
+};
 pub use columns::sequence_of;
 pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
@@ -33,8 +35,7 @@ pub use hypertables::chunks::{
     CHUNK_SCHEMA, Chunk, ChunkRange, TimeBound, chunks_of, drop_chunks, table_by_id, table_bytes,
 };
 pub use hypertables::compression::{
-    Compression, CompressionChange, Conversion, Moved, OrderBy, bytes_before, compression_of,
-    convert_chunk,
+    Compression, Conversion, Moved, bytes_before, compression_of, convert_chunk,
 };
 pub use hypertables::policies::register as register_policies;
 pub use hypertables::policies::{

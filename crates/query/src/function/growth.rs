@@ -64,11 +64,12 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 183] = [
     ("__asof_match", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
     ("acosh", Growth::Fixed),
+    ("age", Growth::Fixed),
     ("array_add", Growth::Linear),
     ("array_any_value", Growth::Linear),
     ("array_append", Growth::Sum),

@@ -64,7 +64,10 @@ impl Sql {
             answers.push(self.called(call, &place).await?);
         }
         let answer = match answers.first() {
-            Some(first) => concat_batches(&first.schema(), &answers)?,
+            Some(first) => {
+                let joined = concat_batches(&first.schema(), &answers);
+                joined.map_err(|error| Error::internal(error.to_string()))?
+            }
             None => RecordBatch::new_empty(call::schema(&calls.stand_in()?)),
         };
         Ok(Answer::of_batch(answer, running, self.options()))
@@ -100,7 +103,7 @@ impl Sql {
                     tries += 1;
                     let pause = shared.executor.sleep(BUSY_PAUSE);
                     if self.caller.run_until_cancelled(pause).await.is_none() {
-                        return Err(nilometer_service::Error::Cancelled.into());
+                        return Err(Error::Cancelled);
                     }
                 }
             }
@@ -113,7 +116,8 @@ fn literal(column: &Arc<dyn Array>, row: usize) -> Result<Value, Error> {
     if column.is_null(row) {
         return Ok(Value::Null);
     }
-    let text = array_value_to_string(column, row)?;
+    let text = array_value_to_string(column, row);
+    let text = text.map_err(|error| Error::internal(error.to_string()))?;
     Ok(match column.data_type() {
         DataType::Boolean => Value::Boolean(text == "true"),
         kind if kind.is_integer() => Value::Number(text, false),

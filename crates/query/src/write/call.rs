@@ -215,6 +215,7 @@ pub(crate) fn placed(error: ServiceError, position: Option<Position>) -> Error {
             fault: match error {
                 nilometer_service::JobError::Unknown { .. } => Fault::UnknownName,
                 nilometer_service::JobError::Runs { .. } => Fault::Changed,
+                nilometer_service::JobError::Config { .. } => Fault::InvalidParameter,
                 _ => Fault::Unsupported,
             },
             message: error.to_string(),

@@ -532,6 +532,9 @@ fn alter_table(
                     TableSetting::TstoragePayload(text) => {
                         payload::set(engine, name, table, &text)?;
                     }
+                    TableSetting::Compression(change) => {
+                        hypertables::compression::set(engine, name, table, change)?;
+                    }
                     setting => setting.apply(&mut settings),
                 }
             }

@@ -100,6 +100,11 @@ impl BackgroundJobs {
     pub fn alter(&self, id: i64, change: &JobChange) -> Result<Job, Error> {
         let _alone = self.alone();
         let mut job = find(&self.engine.snapshot(), id)?;
+        if let Some(config) = &change.config
+            && !serde_json::from_str::<serde_json::Value>(config).is_ok_and(|it| it.is_object())
+        {
+            return Err(JobError::Config { id }.into());
+        }
         change.apply(&mut job);
         records::keep(&self.engine, &job)?;
         if let Some(next_ns) = change.next_start_ns {

@@ -13,7 +13,7 @@ use nilometer_engine::{
 use super::chunks::{CHUNK_SCHEMA, Chunk, chunk_by_name, chunks_of};
 use super::{make_tags, may_be_tag};
 use crate::access::Principal;
-use crate::define::change::{Path, TableName};
+use crate::define::change::{CompressionChange, OrderBy, Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::kept::{Kept, integer, text};
 use crate::define::lookup;
@@ -55,28 +55,6 @@ pub struct Compression {
     pub segment_by: Vec<String>,
     /// Columns that its rows are ordered by.
     pub order_by: Vec<OrderBy>,
-}
-
-/// A column of an order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderBy {
-    /// The column.
-    pub column: String,
-    /// Smallest first.
-    pub is_ascending: bool,
-    /// NULL before everything else.
-    pub nulls_first: bool,
-}
-
-/// What changes of the compression of a hypertable; `None` = it stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CompressionChange {
-    /// As [`Compression::is_on`].
-    pub is_on: Option<bool>,
-    /// As [`Compression::segment_by`].
-    pub segment_by: Option<Vec<String>>,
-    /// As [`Compression::order_by`].
-    pub order_by: Option<Vec<OrderBy>>,
 }
 
 /// A call that moves a chunk between tiers.

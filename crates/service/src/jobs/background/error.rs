@@ -32,6 +32,14 @@ pub enum JobError {
         /// Its kind.
         kind: String,
     },
+    /// A configuration that is none.
+    #[error(
+        "the configuration of job {id} is an object of JSON, such as {{\"drop_after\": \"30 days\"}}"
+    )]
+    Config {
+        /// Its number.
+        id: i64,
+    },
     /// It cannot do what it is for.
     #[error("job {id} failed: {reason}")]
     Failed {
@@ -50,7 +58,7 @@ impl JobError {
             Self::Runs { .. } => Class::Conflict,
             Self::TooLong { .. } => Class::Time,
             Self::UnknownKind { .. } => Class::Unsupported,
-            Self::Failed { .. } => Class::BadRequest,
+            Self::Failed { .. } | Self::Config { .. } => Class::BadRequest,
         }
     }
 }
