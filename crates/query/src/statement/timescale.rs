@@ -7,8 +7,8 @@ mod arguments;
 mod policies;
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem, SetExpr,
-    TableFactor, Value,
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
+    SetExpr, TableFactor, Value,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::JobChange;
@@ -45,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) is_procedure: bool,
     /// Its name.
     pub(crate) function: String,
+    /// What its column is called, where it answers one.
+    pub(crate) heading: String,
     pub(crate) position: Option<Position>,
 }
 
@@ -109,6 +111,8 @@ struct Written<'a> {
     is_procedure: bool,
     /// It is called for the rows of something.
     has_rows: bool,
+    /// What its column is called.
+    alias: Option<String>,
     position: Option<Position>,
 }
 
@@ -131,6 +135,7 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
             is_alone: true,
             is_procedure: true,
             has_rows: false,
+            alias: None,
             position: called.position,
         });
     }
@@ -163,6 +168,10 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
     };
     let called = name.0.last().and_then(ast::ObjectNamePart::as_ident)?;
     let called = Name::from(called);
+    let alias = match select.projection.as_slice() {
+        [SelectItem::ExprWithAlias { alias, .. }] => Some(Name::from(alias).text),
+        _ => None,
+    };
     let mut is_alone = select.selection.is_none() && query.order_by.is_none();
     is_alone &= query.with.is_none() && query.limit_clause.is_none() && select.having.is_none();
     is_name(&called.text).then_some(Written {
@@ -172,6 +181,7 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
         is_alone,
         is_procedure: false,
         has_rows: !is_table && !select.from.is_empty(),
+        alias,
         position: called.position,
     })
 }
@@ -208,6 +218,7 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
         is_table,
         is_by_dimension,
         is_procedure: call.is_procedure,
+        heading: call.alias.unwrap_or_else(|| function.clone()),
         function,
         position: at,
     }))
@@ -237,7 +248,7 @@ pub(super) fn read_rows(statement: &ast::Statement) -> Result<Option<CallOfRows>
             continue;
         }
         places.push(at);
-        columns.push(SelectItem::UnnamedExpr(without_class(value).clone()));
+        columns.push(SelectItem::UnnamedExpr(name_of_chunk(value)));
     }
     let ast::Statement::Query(query) = statement else {
         return Ok(None);
@@ -261,14 +272,42 @@ pub(super) fn read_rows(statement: &ast::Statement) -> Result<Option<CallOfRows>
     }))
 }
 
-/// What is cast to the name of a table, as it is: a chunk is none.
-fn without_class(value: &Expr) -> &Expr {
+/// What is cast to the name of a table, as it is: a chunk is none. `format('%I.%I', schema, name)` joins the two: the names of
+/// chunks need no quotes.
+fn name_of_chunk(value: &Expr) -> Expr {
     match value {
+        Expr::Nested(inner) => name_of_chunk(inner),
         Expr::Cast {
             expr, data_type, ..
-        } if data_type.to_string().eq_ignore_ascii_case("regclass") => expr,
-        value => value,
+        } if data_type.to_string().eq_ignore_ascii_case("regclass") => name_of_chunk(expr),
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("format") => {
+            joined(&function.args).unwrap_or_else(|| value.clone())
+        }
+        value => value.clone(),
     }
+}
+
+/// The two names of `format('%I.%I', schema, name)` with a point between them.
+fn joined(arguments: &FunctionArguments) -> Option<Expr> {
+    let FunctionArguments::List(list) = arguments else {
+        return None;
+    };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(pattern))),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(schema)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(name)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let is_known = matches!(&pattern.value, Value::SingleQuotedString(text) if text == "%I.%I" || text == "%s.%s");
+    let concat = |left: Expr, right: Expr| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::StringConcat,
+        right: Box::new(right),
+    };
+    let point = Expr::value(Value::SingleQuotedString(".".to_owned()));
+    is_known.then(|| concat(concat(schema.clone(), point), name.clone()))
 }
 
 impl CallOfRows {

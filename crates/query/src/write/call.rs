@@ -47,7 +47,7 @@ struct Reply {
 impl Reply {
     fn of(call: &Call, columns: Vec<Answered>) -> Self {
         Self {
-            name: call.function.clone(),
+            name: call.heading.clone(),
             rows: vec![columns],
         }
     }
@@ -124,7 +124,7 @@ pub(crate) fn run(
             let dropped = dropped.map_err(failed)?.into_iter();
             let rows = dropped.map(|chunk| vec![Answered::Text("", Some(chunk))]);
             Reply {
-                name: call.function.clone(),
+                name: call.heading.clone(),
                 rows: rows.collect(),
             }
         }

@@ -2,6 +2,7 @@
 //! segments keep in memory.
 
 mod anew;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -13,6 +14,8 @@ use crate::sabotage::Sabotage;
 use crate::schema::TableId;
 use crate::segment::{Home, Segment, SegmentFormat, Tier, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
+
+pub(crate) use wanted::Wanted;
 
 /// What there is to compact.
 pub(crate) struct Situation<'a> {
@@ -42,44 +45,6 @@ pub(crate) struct Situation<'a> {
     pub(crate) sabotage: Option<Sabotage>,
     /// Rows that shall have partitions of their own, however few they are.
     pub(crate) wanted: Option<&'a Wanted>,
-}
-
-/// Rows of a table that are to be written for a tier on command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) table: TableId,
-    pub(crate) time: RangeInclusive<i64>,
-    pub(crate) tier: Tier,
-    /// Files of a lower number may have such rows; later ones have been gone over, or are of later rows.
-    pub(crate) below: u64,
-}
-
-impl Wanted {
-    /// Whether a window has some of them.
-    pub(crate) fn has(&self, window: &Window) -> bool {
-        window.table == self.table
-            && window.start <= *self.time.end()
-            && window.last() >= *self.time.start()
-    }
-
-    /// All windows of a width that have some of them, as one.
-    fn around(&self, interval: i64) -> Window {
-        let end = aligned(self.table, interval, *self.time.end()).end;
-        Window {
-            end,
-            ..aligned(self.table, interval, *self.time.start())
-        }
-    }
-
-    /// Whether a segment may have some of them.
-    pub(crate) fn concerns(&self, segment: &Segment) -> bool {
-        if segment.meta.home == Home::Mixed && segment.meta.file_id >= self.below {
-            return false;
-        }
-        segment.groups(self.table).any(|(_, group)| {
-            group.min_time <= *self.time.end() && group.max_time >= *self.time.start()
-        })
-    }
 }
 
 /// One thing to do.

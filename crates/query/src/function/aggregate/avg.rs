@@ -17,7 +17,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs,
+    SetMonotonicity, Signature, StatisticsArgs, TypeSignature,
 };
 
 use crate::semantics::intervals::scale;
@@ -29,7 +29,14 @@ const WIDE: DataType = DataType::Decimal128(38, 0);
 /// Both, over what there is for other types.
 pub(in crate::function) fn functions(sum: Arc<AggregateUDF>) -> [Arc<AggregateUDF>; 2] {
     [(avg_udaf(), true), (sum, false)].map(|(inner, is_average)| {
+        let known = inner.signature();
+        let mut types = match &known.type_signature {
+            TypeSignature::OneOf(types) => types.clone(),
+            one => vec![one.clone()],
+        };
+        types.push(TypeSignature::Exact(vec![INTERVAL]));
         Arc::new(AggregateUDF::new_from_impl(OfIntervals {
+            signature: Signature::one_of(types, known.volatility),
             inner,
             is_average,
         }))
@@ -40,6 +47,7 @@ pub(in crate::function) fn functions(sum: Arc<AggregateUDF>) -> [Arc<AggregateUD
 struct OfIntervals {
     inner: Arc<AggregateUDF>,
     is_average: bool,
+    signature: Signature,
 }
 
 impl AggregateUDFImpl for OfIntervals {
@@ -52,7 +60,7 @@ impl AggregateUDFImpl for OfIntervals {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {

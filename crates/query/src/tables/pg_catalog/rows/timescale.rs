@@ -35,9 +35,12 @@ pub(super) fn extensions(sink: &mut Sink) -> Result<()> {
 /// Adds the rows of a table.
 pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
     if matches!(source.table.name, "jobs" | "job_stats" | "job_history") {
-        return jobs::fill(source, sink);
+        let of = (source.catalogue.as_ref(), source.reading.snapshot());
+        let sees_all = source.reading.reader().principal.is_admin();
+        return jobs::fill(source.table.name, of, sees_all, sink);
     }
     let catalogue = &source.catalogue;
+    let of = (catalogue.as_ref(), source.reading.snapshot());
     for object in &catalogue.objects {
         let Of::Series(table) = &object.of else {
             continue;
@@ -50,12 +53,13 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
         match source.table.name {
             "hypertables" => hypertable(source, object, table, space.is_some(), sink)?,
             "chunks" | "chunk_sizes" if source.wanted.has(object.oid) => {
-                chunks::chunks(source, object, table, sink)?;
+                let kind = type_name(object, table.time().0);
+                chunks::chunks(of, object, table, kind.as_deref(), sink)?;
             }
             "chunks" | "chunk_sizes" => {}
-            "compression_settings" => chunks::settings(source, object, table, sink)?,
+            "compression_settings" => chunks::settings(of, object, table, sink)?,
             "hypertable_compression_settings" | "hypertable_columnstore_settings" => {
-                chunks::settings_of_table(source, object, table, sink)?;
+                chunks::settings_of_table(of, object, table, sink)?;
             }
             "dimensions" => dimensions(source, object, table, space.as_ref(), sink)?,
             _ => {}

@@ -3,36 +3,32 @@
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
-use nilometer_engine::{TableSchema, TimeKind};
-use nilometer_service::define::{self, CHUNK_SCHEMA, Chunk};
+use nilometer_engine::{Snapshot, TableSchema, TimeKind};
+use nilometer_service::define::{self, CHUNK_SCHEMA};
 
-use super::type_name;
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::{Cell, Sink};
-use crate::tables::pg_catalog::objects::Object;
-use crate::tables::pg_catalog::provider::Source;
+use crate::tables::pg_catalog::objects::{Catalogue, Object};
 
 /// The chunks of a hypertable.
 pub(super) fn chunks(
-    source: &Source,
+    (catalogue, snapshot): (&Catalogue, &Snapshot),
     object: &Object,
     table: &Arc<TableSchema>,
+    kind: Option<&str>,
     sink: &mut Sink,
 ) -> Result<()> {
-    let catalogue = &source.catalogue;
-    let snapshot = source.reading.snapshot();
     let within = (catalogue.database.as_str(), catalogue.schema_of(object));
     let unit = match table.time().1 {
         TimeKind::Integer { unit_ns } => Some(unit_ns.max(1)),
         _ => None,
     };
-    let kind = type_name(object, table.time().0);
     let found = define::chunks_of(snapshot, table)
         .map_err(|error| DataFusionError::External(Box::new(Error::from(error))))?;
     for chunk in found {
         let (start, end) = (*chunk.time.start(), chunk.end());
         let bytes = |bytes: u64| Cell::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let before = before(source, within, table, &chunk);
+        let before = define::bytes_before(snapshot, within, table, &chunk);
         sink.row(|column| match column {
             "hypertable_oid" => object.oid.into(),
             "hypertable_schema" => within.1.into(),
@@ -40,7 +36,7 @@ pub(super) fn chunks(
             "chunk_schema" => CHUNK_SCHEMA.into(),
             "chunk_name" => chunk.name.as_str().into(),
             "primary_dimension" => table.time().0.into(),
-            "primary_dimension_type" => kind.clone().into(),
+            "primary_dimension_type" => kind.into(),
             "range_start" if unit.is_none() => start.into(),
             "range_end" if unit.is_none() => end.into(),
             "range_start_integer" => unit.map(|unit| start.div_euclid(unit)).into(),
@@ -55,25 +51,15 @@ pub(super) fn chunks(
     Ok(())
 }
 
-fn before(
-    source: &Source,
-    within: (&str, &str),
-    table: &TableSchema,
-    chunk: &Chunk,
-) -> Option<u64> {
-    define::bytes_before(source.reading.snapshot(), within, table, chunk)
-}
-
 /// The settings of the compression of a hypertable: a row a column.
 pub(super) fn settings(
-    source: &Source,
+    (catalogue, snapshot): (&Catalogue, &Snapshot),
     object: &Object,
     table: &TableSchema,
     sink: &mut Sink,
 ) -> Result<()> {
-    let catalogue = &source.catalogue;
     let within = (catalogue.database.as_str(), catalogue.schema_of(object));
-    let known = define::compression_of(source.reading.snapshot(), within, table);
+    let known = define::compression_of(snapshot, within, table);
     let Some(known) = known.filter(|known| known.is_on) else {
         return Ok(());
     };
@@ -104,14 +90,13 @@ pub(super) fn settings(
 
 /// The same, a row a hypertable.
 pub(super) fn settings_of_table(
-    source: &Source,
+    (catalogue, snapshot): (&Catalogue, &Snapshot),
     object: &Object,
     table: &TableSchema,
     sink: &mut Sink,
 ) -> Result<()> {
-    let catalogue = &source.catalogue;
     let within = (catalogue.database.as_str(), catalogue.schema_of(object));
-    let known = define::compression_of(source.reading.snapshot(), within, table);
+    let known = define::compression_of(snapshot, within, table);
     let Some(known) = known.filter(|known| known.is_on) else {
         return Ok(());
     };

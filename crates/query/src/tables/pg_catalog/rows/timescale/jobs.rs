@@ -1,44 +1,46 @@
 //! Rows of jobs, how they ran, and their last runs.
 
 use datafusion::common::Result;
+use nilometer_engine::Snapshot;
 use nilometer_service::define::{Policy, span_text};
 use nilometer_service::{self as service, Job, JobStatistics, Span};
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
-use crate::tables::pg_catalog::objects::{Object, Of};
-use crate::tables::pg_catalog::provider::Source;
+use crate::tables::pg_catalog::objects::{Catalogue, Object, Of};
 
 /// The schema that procedures of policies have there.
 const PROCEDURES: &str = "_timescaledb_functions";
 
 /// Adds the rows of a table of jobs of this database.
-pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
-    let snapshot = source.reading.snapshot();
+pub(super) fn fill(
+    table: &str,
+    (catalogue, snapshot): (&Catalogue, &Snapshot),
+    sees_all: bool,
+    sink: &mut Sink,
+) -> Result<()> {
     let jobs: Vec<Job> = service::jobs(snapshot)
         .into_iter()
-        .filter(|job| job.database == source.catalogue.database)
+        .filter(|job| job.database == catalogue.database)
+        .filter(|job| sees_all || target(catalogue, job).is_some())
         .collect();
-    if source.table.name == "job_history" {
-        return history(source, &jobs, sink);
+    if table == "job_history" {
+        return history(snapshot, &jobs, sink);
     }
     for job in &jobs {
-        let object = target(source, job);
-        if object.is_none() && !source.reading.reader().principal.is_admin() {
-            continue;
-        }
+        let object = target(catalogue, job);
         let statistics = service::job_statistics(snapshot, job.id);
-        if source.table.name == "jobs" {
-            listed(source, job, object, &statistics, sink)?;
+        if table == "jobs" {
+            listed(catalogue, job, object, &statistics, sink)?;
         } else {
-            ran(source, job, object, &statistics, sink)?;
+            ran(catalogue, job, object, &statistics, sink)?;
         }
     }
     Ok(())
 }
 
 /// The table that a job works on, if its reader may see it.
-fn target<'a>(source: &'a Source, job: &Job) -> Option<&'a Object> {
-    let mut objects = source.catalogue.objects.iter();
+fn target<'a>(catalogue: &'a Catalogue, job: &Job) -> Option<&'a Object> {
+    let mut objects = catalogue.objects.iter();
     objects.find(
         |object| matches!(&object.of, Of::Series(table) if i64::from(table.id.0) == job.target),
     )
@@ -66,7 +68,7 @@ fn next_ns(job: &Job, statistics: &JobStatistics) -> Option<i64> {
 }
 
 fn listed(
-    source: &Source,
+    catalogue: &Catalogue,
     job: &Job,
     object: Option<&Object>,
     statistics: &JobStatistics,
@@ -89,14 +91,14 @@ fn listed(
         "config" => job.config.as_str().into(),
         "next_start" => next_ns(job, statistics).into(),
         "initial_start" => schedule.initial_ns.into(),
-        "hypertable_schema" => object.map(|it| source.catalogue.schema_of(it)).into(),
+        "hypertable_schema" => object.map(|it| catalogue.schema_of(it)).into(),
         "hypertable_name" => object.map(|it| it.name.as_str()).into(),
         _ => Cell::Null,
     })
 }
 
 fn ran(
-    source: &Source,
+    catalogue: &Catalogue,
     job: &Job,
     object: Option<&Object>,
     own: &JobStatistics,
@@ -109,7 +111,7 @@ fn ran(
         .map(|(end, start)| end.saturating_sub(start));
     sink.row(|column| match column {
         "job_id" => job.id.into(),
-        "hypertable_schema" => object.map(|it| source.catalogue.schema_of(it)).into(),
+        "hypertable_schema" => object.map(|it| catalogue.schema_of(it)).into(),
         "hypertable_name" => object.map(|it| it.name.as_str()).into(),
         "last_run_started_at" => own.started_ns.into(),
         "last_successful_finish" => own.ok_ns.into(),
@@ -131,14 +133,11 @@ fn ran(
     })
 }
 
-fn history(source: &Source, jobs: &[Job], sink: &mut Sink) -> Result<()> {
-    for (nth, record) in (1i64..).zip(service::job_history(source.reading.snapshot())) {
+fn history(snapshot: &Snapshot, jobs: &[Job], sink: &mut Sink) -> Result<()> {
+    for (nth, record) in (1i64..).zip(service::job_history(snapshot)) {
         let Some(job) = jobs.iter().find(|job| job.id == record.job) else {
             continue;
         };
-        if target(source, job).is_none() && !source.reading.reader().principal.is_admin() {
-            continue;
-        }
         sink.row(|column| match column {
             "id" => nth.into(),
             "job_id" => record.job.into(),
