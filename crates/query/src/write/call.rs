@@ -90,6 +90,7 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
 }
 
 /// Carries a call out. Blocks for a sync of the log, and for as long as the files of a chunk take to be written.
+#[expect(clippy::too_many_lines, reason = "a flat list of calls")]
 pub(crate) fn run(
     engine: &Arc<Engine>,
     jobs: &Arc<BackgroundJobs>,
@@ -299,9 +300,10 @@ fn batch(call: &Call, reply: Reply) -> RecordBatch {
 }
 
 fn named((field, array): (Field, ArrayRef), name: &str) -> (Field, ArrayRef) {
-    match field.name().is_empty() {
-        true => (field.with_name(name), array),
-        false => (field, array),
+    if field.name().is_empty() {
+        (field.with_name(name), array)
+    } else {
+        (field, array)
     }
 }
 

@@ -333,9 +333,10 @@ fn altered(given: &mut Arguments) -> Result<What, Error> {
         runtime_ns_max: lengths(given, "max_runtime")?,
         retries_max: given.number("max_retries")?,
         retry_ns: lengths(given, "retry_period")?,
-        is_on: match given.has("scheduled") {
-            true => Some(given.is("scheduled", true)?),
-            false => None,
+        is_on: if given.has("scheduled") {
+            Some(given.is("scheduled", true)?)
+        } else {
+            None
         },
         config,
         ..JobChange::default()

@@ -309,7 +309,10 @@ fn keep_for(
 pub fn register(jobs: &BackgroundJobs) {
     jobs.register(Policy::Retention.kind(), Arc::new(retain));
     jobs.register(Policy::Compression.kind(), Arc::new(compress));
-    jobs.register(Policy::Reorder.kind(), Arc::new(reorder));
+    jobs.register(
+        Policy::Reorder.kind(),
+        Arc::new(|context| reorder(&context)),
+    );
 }
 
 /// The hypertable of a job, and the age that it says.
@@ -415,7 +418,7 @@ fn compress(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
     work.boxed()
 }
 
-fn reorder(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
+fn reorder(context: &JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
     let found = table_by_id(
         &context.engine.snapshot(),
         &context.job.database,
@@ -496,10 +499,10 @@ pub fn parse_span(text: &str) -> Option<Span> {
             "year" => {
                 span.months = span
                     .months
-                    .checked_add(i32::try_from(number.checked_mul(12)?).ok()?)?
+                    .checked_add(i32::try_from(number.checked_mul(12)?).ok()?)?;
             }
             "mon" | "month" => {
-                span.months = span.months.checked_add(i32::try_from(number).ok()?)?
+                span.months = span.months.checked_add(i32::try_from(number).ok()?)?;
             }
             unit => {
                 let unit_ns = match unit {

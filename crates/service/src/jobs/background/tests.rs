@@ -76,9 +76,10 @@ fn counting(jobs: &BackgroundJobs, fails: bool) -> Arc<AtomicUsize> {
             let reason = "told to".to_owned();
             let id = context.job.id;
             Box::pin(async move {
-                match fails {
-                    true => Err(JobError::Failed { id, reason }.into()),
-                    false => Ok(JobEnd::Done),
+                if fails {
+                    Err(JobError::Failed { id, reason }.into())
+                } else {
+                    Ok(JobEnd::Done)
                 }
             })
         }),
