@@ -17,6 +17,7 @@ mod transaction;
 mod versions;
 mod watch;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::moment::Store;
 use crate::ranked::Read;
 use crate::relation::Relations;
 use crate::retention::RetentionTime;
-use crate::schema::Lsn;
+use crate::schema::{Lsn, TableId};
 use crate::segment::Tier;
 use crate::snapshot::Snapshot;
 use crate::state::State;
@@ -48,6 +49,7 @@ pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
+pub use maintain::convert::Converted;
 pub use maintain::expire::RetentionPause;
 pub use maintain::flush::Maintained;
 pub use repair::damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
@@ -199,6 +201,18 @@ impl Engine {
         damage.map_or(Ok(()), Err)
     }
 
+    /// Writes the rows of a table in a range of time for a tier, each window of the table's interval that has some as a
+    /// partition of its own. Rows that are written later are as they are anyway; of a table with `cold_after_ns` maintenance
+    /// goes by their age again.
+    pub fn convert(
+        &self,
+        table: TableId,
+        time: RangeInclusive<i64>,
+        tier: Tier,
+    ) -> Result<Converted, Error> {
+        self.jobs.convert(table, time, tier)
+    }
+
     /// Flushes for a graceful stop, so that the next start has nothing to replay.
     pub fn close(&self) -> Result<(), Error> {
         self.flush()?;
@@ -226,6 +240,12 @@ impl Engine {
     /// had no reason to look yet.
     pub fn retention_pause(&self) -> Option<RetentionPause> {
         self.jobs.retention_pause()
+    }
+
+    /// Looks at the clock as retention does: a time that is further ahead than time can have passed is not believed. For who
+    /// deletes by age where nobody looks on.
+    pub fn guarded_time(&self) -> Result<RetentionTime, Error> {
+        self.jobs.guarded_time()
     }
 
     /// Lets retention believe the wall clock as it is now: the command of somebody who has looked at it.

@@ -73,10 +73,10 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, TimeKind};
 pub use engine::{
-    BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
-    NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed, Transaction,
-    Unordered, Verified,
+    BackupReport, Converted, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained,
+    Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable,
+    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep,
+    Scrubbed, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait};
 pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
@@ -88,6 +88,7 @@ pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRang
 pub use ranked::as_another_thread;
 pub use read::inspect;
 pub use read::latest::LastRows;
+pub use read::pieces::TablePiece;
 pub use read::slices::RowWeights;
 pub use read::total::TableTotal;
 pub use relation::{

@@ -6,6 +6,7 @@ pub mod inspect;
 pub(crate) mod latest;
 pub(crate) mod moment;
 pub(crate) mod nearest;
+pub(crate) mod pieces;
 pub(crate) mod predicate;
 pub(crate) mod scan;
 pub(crate) mod slices;

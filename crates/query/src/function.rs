@@ -74,7 +74,10 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for aggregate in aggregate::extreme::functions() {
         session.register_udaf(aggregate)?;
     }
-    session.register_udaf(aggregate::sum::function())?;
+    for aggregate in aggregate::avg::functions(aggregate::sum::function()) {
+        session.register_udaf(aggregate)?;
+    }
+    session.register_udf(time::age::function())?;
     time::epoch::register(session)?;
     session.register_udf(time::year::function())?;
     session.register_udf(time::at_time_zone::function())?;

@@ -9,7 +9,7 @@ use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::define::Sequences;
-use nilometer_service::{Acquisitions, Executor, Statements};
+use nilometer_service::{Acquisitions, BackgroundJobs, Executor, Statements};
 
 use crate::SqlOptions;
 
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) sequences: Arc<Sequences>,
     /// Up to when the store has all records.
     pub(crate) acquisitions: Arc<Acquisitions>,
+    /// What runs by schedules of its own.
+    pub(crate) jobs: Arc<BackgroundJobs>,
 }
 
 impl Shared {
@@ -34,7 +36,7 @@ impl Shared {
         session: SessionState,
         statements: Arc<Statements>,
         executor: Arc<dyn Executor>,
-        acquisitions: Arc<Acquisitions>,
+        (acquisitions, jobs): (Arc<Acquisitions>, Arc<BackgroundJobs>),
     ) -> Self {
         Self {
             engine,
@@ -44,6 +46,7 @@ impl Shared {
             executor,
             sequences: Arc::default(),
             acquisitions,
+            jobs,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod acquisition;
 mod analyzed;
+mod call;
 mod described;
 mod session;
 mod show;
@@ -100,7 +101,9 @@ impl Sql {
             executor,
             options,
             acquisitions,
+            jobs,
         } = context;
+        define::register_policies(&jobs);
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
@@ -116,7 +119,8 @@ impl Sql {
         }
         let read_only = options.read_only;
         let planner = QueryPlanner::new(all_rules, engine.budget());
-        let shared = Shared::new(engine, options, session, statements, executor, acquisitions);
+        let waited = (acquisitions, jobs);
+        let shared = Shared::new(engine, options, session, statements, executor, waited);
         let shared = Arc::new(shared);
         Ok(Self {
             queries: Arc::new(Queries::new(shared, planner, runtime)),
@@ -294,20 +298,17 @@ impl Sql {
                 Ok(self.written((0, writing)))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
-            Statement::Change(_) | Statement::Call(_) if self.transaction.is_some() => {
+            Statement::Change(_) | Statement::Call(_) | Statement::CallOfRows(_)
+                if self.transaction.is_some() =>
+            {
                 Err(Error::Unsupported {
                     statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
                         .to_owned(),
                     instead: "send it before BEGIN or after COMMIT, in a message of its own",
                 })
             }
-            Statement::Call(call) => {
-                let engine = Arc::clone(&shared.engine);
-                let principal = self.principal.clone();
-                let run = move || write::call::run(&engine, &principal, place, &call);
-                let answer = blocking(&shared.executor, run).await?;
-                Ok(Answer::of_batch(answer, running, &shared.options))
-            }
+            Statement::Call(call) => Box::pin(self.call(*call, place, running)).await,
+            Statement::CallOfRows(calls) => Box::pin(self.call_rows(*calls, place, running)).await,
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))

@@ -28,7 +28,7 @@ use headings::Headings;
 
 pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
-pub(crate) use timescale::{Call, What};
+pub(crate) use timescale::{Bound, Call, CallOfRows, What};
 
 /// How large a statement may be.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,8 @@ pub(crate) enum Statement {
     Change(WrittenChange),
     /// A call that changes a table.
     Call(Box<Call>),
+    /// One for each row of a query.
+    CallOfRows(Box<CallOfRows>),
     /// Ends the query of this number.
     Kill(u64),
 }
@@ -77,7 +79,7 @@ impl Statement {
     pub(crate) fn needs_memory(&self) -> bool {
         !matches!(
             self,
-            Self::Show(_) | Self::Change(_) | Self::Call(_) | Self::Kill(_)
+            Self::Show(_) | Self::Change(_) | Self::Call(_) | Self::CallOfRows(_) | Self::Kill(_)
         )
     }
 
@@ -139,6 +141,9 @@ pub(crate) fn parse_tokens(
         && timescale::is_call(statement)
     {
         params::fill(params, statement.as_mut())?;
+        if let Some(calls) = timescale::read_rows(statement)? {
+            return Ok(Statement::CallOfRows(Box::new(calls)));
+        }
         if let Some(call) = timescale::read(statement)? {
             return Ok(Statement::Call(Box::new(call)));
         }

@@ -25,10 +25,22 @@ mod run;
 mod sequences;
 mod views;
 
-pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
+pub use change::{
+    Change, Column, CompressionChange, OrderBy, Path, TableChange, TableName, TableSetting,
+};
 pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
+pub use hypertables::chunks::{
+    CHUNK_SCHEMA, Chunk, ChunkRange, TimeBound, chunks_of, drop_chunks, table_by_id, table_bytes,
+};
+pub use hypertables::compression::{
+    Compression, Conversion, Moved, bytes_before, compression_of, convert_chunk,
+};
+pub use hypertables::policies::register as register_policies;
+pub use hypertables::policies::{
+    Age, NewPolicy, Policy, add_policy, parse_span, policy_of, remove_policy, span_text,
+};
 pub use hypertables::{
     ChunkInterval, Dimensions, Hypertable, NewDimension, NewHypertable, add_dimension,
     create_hypertable, dimensions_of, is_hypertable, set_chunk_interval,

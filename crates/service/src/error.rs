@@ -256,6 +256,9 @@ pub enum Error {
         /// What it was at.
         what: &'static str,
     },
+    /// Something is wrong with a job.
+    #[error(transparent)]
+    Job(#[from] crate::jobs::background::JobError),
     /// A surface ended with an error, in its own words.
     #[error(transparent)]
     Surface(Box<dyn std::error::Error + Send + Sync>),
@@ -312,6 +315,7 @@ impl Error {
                 Class::Unsupported
             }
             Self::Statement { class, .. } => *class,
+            Self::Job(error) => error.class(),
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
         }

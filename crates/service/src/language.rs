@@ -27,6 +27,7 @@ use crate::access::Principal;
 use crate::define::TableName;
 use crate::error::Error;
 use crate::executor::Executor;
+use crate::jobs::background::BackgroundJobs;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use crate::write::acquisition::Acquisitions;
@@ -48,13 +49,17 @@ pub struct LanguageContext {
     pub options: QueryOptions,
     /// When the store takes records, for who asks what was known at a time.
     pub acquisitions: Arc<Acquisitions>,
+    /// What runs by schedules of its own.
+    pub jobs: Arc<BackgroundJobs>,
 }
 
 impl LanguageContext {
     /// Nothing runs yet.
     pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
         let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
+        let jobs = BackgroundJobs::new(Arc::clone(&engine), Arc::clone(&executor));
         Self {
+            jobs,
             acquisitions: Acquisitions::new(Arc::clone(&engine)),
             engine,
             statements: Arc::new(statements),

@@ -34,6 +34,10 @@ pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
 pub use executor::{Executor, Stopped, Threads, catch_panic, long};
 pub use heap::set_up_heap;
+pub use jobs::background::{
+    BackgroundJobs, Job, JobChange, JobContext, JobEnd, JobError, JobFunction, JobRecord, JobRun,
+    JobSchedule, JobStatistics, NewJob, Span, job_history, job_of, job_statistics, jobs,
+};
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};

@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::executor::Executor;
+use crate::jobs::background::BackgroundJobs;
 use crate::jobs::maintenance::Maintenance;
 use crate::language::{Language, LanguageContext};
 use crate::limits::admission::{QueryAdmission, Turn, looks_after_others};
@@ -43,6 +44,7 @@ pub struct Service {
     writes: Arc<Semaphore>,
     sessions: Sessions,
     acquisitions: Arc<Acquisitions>,
+    jobs: Arc<BackgroundJobs>,
     body_memory: BodyMemory,
     counters: Counters,
     /// Held by whoever runs what is due.
@@ -82,6 +84,7 @@ impl Service {
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
             acquisitions: context.acquisitions,
+            jobs: context.jobs,
             body_memory: BodyMemory::new(bodies_bytes_max).within(engine.budget().machine()),
             counters: Counters::default(),
             scheduler: tokio::sync::Mutex::default(),
@@ -170,6 +173,11 @@ impl Service {
     /// When the store takes records.
     pub fn acquisitions(&self) -> &Arc<Acquisitions> {
         &self.acquisitions
+    }
+
+    /// What runs by schedules of its own.
+    pub fn jobs(&self) -> &Arc<BackgroundJobs> {
+        &self.jobs
     }
 
     /// The memory that bodies of requests share.

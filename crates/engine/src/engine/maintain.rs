@@ -2,6 +2,7 @@
 
 pub(in crate::engine) mod checkpoint;
 pub(in crate::engine) mod compact;
+pub(in crate::engine) mod convert;
 pub(in crate::engine) mod expire;
 pub(in crate::engine) mod flush;
 pub(in crate::engine) mod gone_series;

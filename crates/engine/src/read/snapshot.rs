@@ -4,6 +4,7 @@ mod relations;
 mod segments;
 mod series;
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::catalogue::Shared;
 use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::read::latest::LastRows;
+use crate::read::pieces::TablePiece;
 use crate::read::slices::RowWeights;
 use crate::read::total::TableTotal;
 use crate::relation::{OwnRelations, Pin};
@@ -163,6 +165,25 @@ impl Snapshot {
             return Ok(None);
         }
         crate::read::total::total(&self.moment, table, time)
+    }
+
+    /// What files hold of a table, in their order.
+    pub fn pieces(&self, table: TableId) -> Vec<TablePiece> {
+        crate::read::pieces::pieces(&self.moment, table)
+    }
+
+    /// About how many rows a table has, by metadata alone: those of one key count each, and so do those whose delete is not
+    /// carried out yet.
+    pub fn about_rows(&self, table: TableId) -> u64 {
+        crate::read::pieces::rows(&self.moment, table)
+    }
+
+    /// The slots of a width, counted from time 0, in which a table has rows. Reads times where metadata do not say it.
+    pub fn slots(&self, table: &Arc<TableSchema>, width: i64) -> Result<BTreeSet<i64>, Error> {
+        if self.moment.names.table(table.id).is_none() {
+            return Ok(BTreeSet::new());
+        }
+        crate::read::pieces::slots(&self.moment, table, width)
     }
 
     /// How the rows of some series of a table are spread over a range of time, about. Reads directories, no pages.

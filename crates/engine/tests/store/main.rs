@@ -2,6 +2,7 @@
 
 mod compaction;
 mod conservation;
+mod convert;
 #[path = "../support/counting.rs"]
 mod counting;
 mod floods;

@@ -1,5 +1,6 @@
 //! Aggregates, and what they share.
 
+pub(crate) mod avg;
 pub(crate) mod bookend;
 pub(crate) mod dense;
 pub(crate) mod ends;

@@ -65,11 +65,12 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 189] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 190] = [
     ("__asof_match", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
     ("acosh", Growth::Fixed),
+    ("age", Growth::Fixed),
     ("array_add", Growth::Linear),
     ("array_any_value", Growth::Linear),
     ("array_append", Growth::Sum),

@@ -1,5 +1,6 @@
-//! Functions of times: buckets, zones, gap filling, texts.
+//! Functions of times: ages, buckets, zones, gap filling, texts.
 
+pub(crate) mod age;
 pub(crate) mod at_time_zone;
 pub(crate) mod bucket;
 pub(crate) mod epoch;

@@ -31,10 +31,11 @@ use crate::semantics::zone::Zone;
 use crate::walk::{ExprWalk, PlanWalk};
 
 /// Functions whose arguments become one type, or are times that belong together.
-const UNIFYING: [&str; 11] = [
+const UNIFYING: [&str; 12] = [
     AT_TIME_ZONE,
     GAPFILL,
     TIME_BUCKET,
+    "age",
     "coalesce",
     "date_bin",
     "greatest",

@@ -165,7 +165,7 @@ impl ScalarUDFImpl for Scale {
 }
 
 /// As `PostgreSQL` has it: what is left of a month goes on as days of 30, what is left of a day as its time. `None` = too long.
-fn scale(
+pub(crate) fn scale(
     interval: IntervalMonthDayNano,
     by: f64,
     is_divided: bool,

@@ -50,10 +50,10 @@ impl Sql {
         let place = self.place_of(&reading, database, &statement)?;
         let question = match statement {
             Statement::Query(question) => question,
-            Statement::Call(call) => {
+            Statement::Call(_) | Statement::CallOfRows(_) => {
                 return Ok(Description {
                     parameters,
-                    columns: Some(write::call::schema(&call)),
+                    columns: self.called_columns(&statement)?,
                 });
             }
             other => {

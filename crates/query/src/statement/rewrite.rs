@@ -72,6 +72,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 LOCF => place_arguments(function, &LOCF_PARAMETERS),
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
                 APPROX_PERCENTILE => open_sketch(function),
+                "age" => age_until_today(function),
                 "array_remove" => change_all(function, "array_remove_n", 2),
                 "array_replace" => change_all(function, "array_replace_n", 3),
                 _ => {}
@@ -321,6 +322,18 @@ fn change_all(function: &mut Function, counted: &str, args: usize) {
         let every = FunctionArgExpr::Expr(Expr::value(every));
         list.args.push(FunctionArg::Unnamed(every));
         function.name = of_one(counted);
+    }
+}
+
+/// `age(time)` as `PostgreSQL` has it: until the midnight that today began with.
+fn age_until_today(function: &mut Function) {
+    if let FunctionArguments::List(list) = &mut function.args
+        && list.args.len() == 1
+    {
+        let today = call("current_date", Vec::new());
+        let midnight = cast(today, DataType::Timestamp(None, TimezoneInfo::None));
+        let midnight = FunctionArg::Unnamed(FunctionArgExpr::Expr(midnight));
+        list.args.insert(0, midnight);
     }
 }
 

@@ -3,9 +3,12 @@
 //! Does: read the list, say which setting is unknown and which was probably meant, turn texts into lengths of time.
 //! Does not: change anything.
 
+mod compression;
+
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings, nearest};
-use nilometer_service::define::TableSetting;
+use nilometer_service::Span;
+use nilometer_service::define::{TableSetting, parse_span};
 
 use super::grammar::Grammar;
 use super::name::Name;
@@ -246,7 +249,14 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
 
 /// What a list changes of a table.
 pub(crate) fn of_table(list: &[Setting]) -> Result<Vec<TableSetting>, Error> {
-    let changes = list.iter().map(|setting| {
+    let (compression, list): (Vec<&Setting>, Vec<&Setting>) = list
+        .iter()
+        .partition(|setting| compression::is_setting(&setting.name));
+    let compression = match compression.as_slice() {
+        [] => None,
+        list => Some(TableSetting::Compression(compression::change(list)?)),
+    };
+    let changes = list.into_iter().map(|setting| {
         if OF_NEW_TABLE.contains(&setting.name.as_str()) {
             return Err(
                 setting.refuse("only a new table has it; see ALTER TABLE ... ADD COLUMN for tags")
@@ -254,7 +264,7 @@ pub(crate) fn of_table(list: &[Setting]) -> Result<Vec<TableSetting>, Error> {
         }
         of_one(setting)
     });
-    changes.collect()
+    changes.chain(compression.map(Ok)).collect()
 }
 
 fn of_one(setting: &Setting) -> Result<TableSetting, Error> {
@@ -356,6 +366,14 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
         return Err("it must be longer than nothing".to_owned());
     }
     Ok(sum)
+}
+
+/// A length of time by the calendar, such as `3 months` or `1 day 12:00:00`.
+pub(crate) fn span(text: &str) -> Result<Span, String> {
+    match parse_span(text) {
+        Some(span) => Ok(span),
+        None => duration_ns(text).map(Span::of_ns),
+    }
 }
 
 /// A rule for duplicates as the setting has it.

@@ -3,18 +3,24 @@
 //! Does: tell such a statement by its tokens, read its arguments by place and by name, refuse what has no meaning here. Does not:
 //! carry it out (`nilometer_service::define` does).
 
-use datafusion::sql::sqlparser::ast::{
-    self, DateTimeField, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem,
-    SetExpr, TableFactor, UnaryOperator, Value,
-};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use nilometer_service::define::{ChunkInterval, NewDimension, NewHypertable, Path};
+mod arguments;
+mod policies;
 
-use super::grammar::Grammar;
-use super::name::{Name, position};
-use super::settings::duration_ns;
-use crate::error::{Error, Position, syntax};
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
+    SetExpr, TableFactor, Value,
+};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use nilometer_service::JobChange;
+use nilometer_service::define::{
+    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, Path, Policy,
+};
+
+use super::name::Name;
+use crate::error::{Error, Position};
+use arguments::{Arguments, Given, given};
+
+pub(crate) use arguments::Bound;
 
 /// The functions that are a statement of their own.
 const NAMES: [&str; 4] = [
@@ -35,6 +41,12 @@ pub(crate) struct Call {
     pub(crate) is_table: bool,
     /// By `by_range` or `by_hash`, which have a shorter answer.
     pub(crate) is_by_dimension: bool,
+    /// By CALL, which answers nothing.
+    pub(crate) is_procedure: bool,
+    /// Its name.
+    pub(crate) function: String,
+    /// What its column is called, where it answers one.
+    pub(crate) heading: String,
     pub(crate) position: Option<Position>,
 }
 
@@ -44,6 +56,31 @@ pub(crate) enum What {
     Create(NewHypertable),
     Dimension(NewDimension),
     Interval(Path, ChunkInterval),
+    /// Those older than the one bound, and newer than the other.
+    DropChunks(Path, Option<Bound>, Option<Bound>),
+    Convert(Conversion),
+    /// With its first start.
+    AddPolicy(NewPolicy, Option<Bound>),
+    /// A missing one may be no error.
+    RemovePolicy(Path, Policy, bool),
+    AlterJob {
+        id: i64,
+        change: JobChange,
+        next: Option<Bound>,
+        initial: Option<Bound>,
+        if_exists: bool,
+    },
+    RunJob(i64),
+    DeleteJob(i64),
+}
+
+/// A call for each row of a query.
+#[derive(Debug, Clone)]
+pub(crate) struct CallOfRows {
+    statement: ast::Statement,
+    /// The query whose columns are the arguments at `places`.
+    pub(crate) query: String,
+    places: Vec<usize>,
 }
 
 /// Whether a statement may be such a call.
@@ -56,8 +93,12 @@ pub(super) fn mentions(tokens: &[TokenWithSpan]) -> bool {
     let is = |token: &Token, known: &dyn Fn(&str) -> bool| matches!(token, Token::Word(word) if known(&word.value.to_ascii_lowercase()));
     front
         .next()
-        .is_some_and(|first| is(first, &|it| it == "select"))
-        && front.any(|token| is(token, &|it| NAMES.contains(&it)))
+        .is_some_and(|first| is(first, &|it| matches!(it, "select" | "call")))
+        && front.any(|token| is(token, &is_name))
+}
+
+fn is_name(name: &str) -> bool {
+    NAMES.contains(&name) || policies::is_name(name)
 }
 
 /// A call as it is written.
@@ -67,11 +108,37 @@ struct Written<'a> {
     is_table: bool,
     /// Nothing else is in the statement.
     is_alone: bool,
+    is_procedure: bool,
+    /// It is called for the rows of something.
+    has_rows: bool,
+    /// What its column is called.
+    alias: Option<String>,
     position: Option<Position>,
 }
 
 /// The call that a statement is; `None` = it is another statement.
 fn written(statement: &ast::Statement) -> Option<Written<'_>> {
+    if let ast::Statement::Call(function) = statement {
+        let FunctionArguments::List(list) = &function.args else {
+            return None;
+        };
+        let called = function
+            .name
+            .0
+            .last()
+            .and_then(ast::ObjectNamePart::as_ident);
+        let called = Name::from(called?);
+        return is_name(&called.text).then_some(Written {
+            function: called.text,
+            arguments: &list.args,
+            is_table: false,
+            is_alone: true,
+            is_procedure: true,
+            has_rows: false,
+            alias: None,
+            position: called.position,
+        });
+    }
     let ast::Statement::Query(query) = statement else {
         return None;
     };
@@ -79,7 +146,7 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
         return None;
     };
     let (name, arguments, is_table) = match (select.projection.as_slice(), select.from.as_slice()) {
-        ([SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }], []) => {
+        ([SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }], _) => {
             let Expr::Function(function) = expr else {
                 return None;
             };
@@ -101,13 +168,20 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
     };
     let called = name.0.last().and_then(ast::ObjectNamePart::as_ident)?;
     let called = Name::from(called);
+    let alias = match select.projection.as_slice() {
+        [SelectItem::ExprWithAlias { alias, .. }] => Some(Name::from(alias).text),
+        _ => None,
+    };
     let mut is_alone = select.selection.is_none() && query.order_by.is_none();
     is_alone &= query.with.is_none() && query.limit_clause.is_none() && select.having.is_none();
-    NAMES.contains(&called.text.as_str()).then_some(Written {
+    is_name(&called.text).then_some(Written {
         function: called.text,
         arguments,
         is_table,
         is_alone,
+        is_procedure: false,
+        has_rows: !is_table && !select.from.is_empty(),
+        alias,
         position: called.position,
     })
 }
@@ -123,230 +197,162 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
         return Ok(None);
     };
     let (function, at, is_table) = (call.function, call.position, call.is_table);
-    if !call.is_alone {
+    if let Some(refused) = policies::refuse(&function) {
+        return Err(refused);
+    }
+    if !call.is_alone || call.has_rows {
         return Err(Error::Unsupported {
             statement: format!("{function} in a query"),
             instead: "send SELECT and the call alone",
         });
     }
-    let arguments = call.arguments;
-    let given = Arguments::read(&function, arguments, at)?;
+    let given = Arguments::read(&function, call.arguments, at)?;
     let (what, is_by_dimension) = match function.as_str() {
         "create_hypertable" => create(given)?,
         "add_dimension" => dimension(given)?,
-        _ => (interval(given)?, false),
+        "set_chunk_time_interval" | "set_partitioning_interval" => (interval(given)?, false),
+        _ => (policies::read(&function, given)?, false),
     };
     Ok(Some(Call {
         what,
         is_table,
         is_by_dimension,
+        is_procedure: call.is_procedure,
+        heading: call.alias.unwrap_or_else(|| function.clone()),
+        function,
         position: at,
     }))
 }
 
-/// The value of an argument.
-#[derive(Debug, Clone, PartialEq)]
-enum Given {
-    Null,
-    Text(String),
-    Number(i64),
-    Bool(bool),
-    /// Nanoseconds.
-    Interval(i64),
-    Range(String, Option<Box<Given>>),
-    Hash(String, Option<i64>),
-}
-
-/// The arguments of a call by their names.
-struct Arguments {
-    function: String,
-    named: Vec<(String, Given)>,
-    position: Option<Position>,
-}
-
-/// The arguments by their places; those of the form with a dimension are its own.
-const OF_CREATE: [&str; 14] = [
-    "relation",
-    "time_column_name",
-    "partitioning_column",
-    "number_partitions",
-    "associated_schema_name",
-    "associated_table_prefix",
-    "chunk_time_interval",
-    "create_default_indexes",
-    "if_not_exists",
-    "partitioning_func",
-    "migrate_data",
-    "time_partitioning_func",
-    "replication_factor",
-    "data_nodes",
-];
-const OF_CREATE_BY: [&str; 5] = [
-    "relation",
-    "dimension",
-    "create_default_indexes",
-    "if_not_exists",
-    "migrate_data",
-];
-const OF_DIMENSION: [&str; 6] = [
-    "hypertable",
-    "column_name",
-    "number_partitions",
-    "chunk_time_interval",
-    "partitioning_func",
-    "if_not_exists",
-];
-const OF_DIMENSION_BY: [&str; 3] = ["hypertable", "dimension", "if_not_exists"];
-const OF_INTERVAL: [&str; 3] = ["hypertable", "chunk_time_interval", "dimension_name"];
-const OF_RANGE: [&str; 3] = ["column_name", "partition_interval", "partition_func"];
-const OF_HASH: [&str; 3] = ["column_name", "number_partitions", "partition_func"];
-
-impl Arguments {
-    fn read(
-        function: &str,
-        arguments: &[FunctionArg],
-        position: Option<Position>,
-    ) -> Result<Self, Error> {
-        let mut values = Vec::new();
-        for argument in arguments {
-            let (name, value) = match argument {
-                FunctionArg::Unnamed(value) => (None, value),
-                FunctionArg::Named { name, arg, .. }
-                | FunctionArg::ExprNamed {
-                    name: Expr::Identifier(name),
-                    arg,
-                    ..
-                } => (Some(Name::from(name).text), arg),
-                FunctionArg::ExprNamed { .. } => return Err(no_value(function, position)),
-            };
-            let FunctionArgExpr::Expr(value) = value else {
-                return Err(no_value(function, position));
-            };
-            values.push((name, given(value, function, position)?));
-        }
-        let is_by = |value: &Given| matches!(value, Given::Range(..) | Given::Hash(..));
-        let is_by = values.iter().any(|(_, value)| is_by(value));
-        let places: &[&str] = match (function, is_by) {
-            ("create_hypertable", true) => &OF_CREATE_BY,
-            ("create_hypertable", false) => &OF_CREATE,
-            ("add_dimension", true) => &OF_DIMENSION_BY,
-            ("add_dimension", false) => &OF_DIMENSION,
-            ("by_range", _) => &OF_RANGE,
-            ("by_hash", _) => &OF_HASH,
-            ("set_partitioning_interval", _) => {
-                &["hypertable", "partition_interval", "dimension_name"]
-            }
-            _ => &OF_INTERVAL,
+/// The calls that a statement makes, one for each row of a query; `None` = it is one call, or another statement.
+pub(super) fn read_rows(statement: &ast::Statement) -> Result<Option<CallOfRows>, Error> {
+    let Some(call) = written(statement).filter(|call| call.has_rows) else {
+        return Ok(None);
+    };
+    if NAMES.contains(&call.function.as_str()) {
+        // Each is refused in a transaction, and so would be several.
+        return Ok(None);
+    }
+    if let Some(refused) = policies::refuse(&call.function) {
+        return Err(refused);
+    }
+    let (mut places, mut columns) = (Vec::new(), Vec::new());
+    for (at, argument) in call.arguments.iter().enumerate() {
+        let (FunctionArg::Unnamed(value)
+        | FunctionArg::Named { arg: value, .. }
+        | FunctionArg::ExprNamed { arg: value, .. }) = argument;
+        let FunctionArgExpr::Expr(value) = value else {
+            continue;
         };
-        let mut named: Vec<(String, Given)> = Vec::new();
-        for (at, (name, value)) in values.into_iter().enumerate() {
-            let name = match name {
-                Some(name) => name,
-                None => match places.get(at) {
-                    Some(name) => (*name).to_owned(),
-                    None => {
-                        return Err(plan(
-                            format!("{function} has {} arguments at most", places.len()),
-                            position,
-                        ));
-                    }
-                },
-            };
-            if !places.contains(&name.as_str()) {
-                let known = places.join(", ");
-                return Err(plan(
-                    format!("{function} has no argument {name}; it has {known}"),
-                    position,
-                ));
+        if given(value, &call.function, call.position).is_ok() {
+            continue;
+        }
+        places.push(at);
+        columns.push(SelectItem::UnnamedExpr(name_of_chunk(value)));
+    }
+    let ast::Statement::Query(query) = statement else {
+        return Ok(None);
+    };
+    let mut query = query.clone();
+    if columns.is_empty() {
+        // The same for each row.
+        let one = Expr::value(Value::Number("1".to_owned(), false));
+        columns.push(SelectItem::ExprWithAlias {
+            expr: one,
+            alias: Ident::new("one"),
+        });
+    }
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = columns;
+    }
+    Ok(Some(CallOfRows {
+        statement: statement.clone(),
+        query: query.to_string(),
+        places,
+    }))
+}
+
+/// What is cast to the name of a table, as it is: a chunk is none. `format('%I.%I', schema, name)` joins the two: the names of
+/// chunks need no quotes.
+fn name_of_chunk(value: &Expr) -> Expr {
+    match value {
+        Expr::Nested(inner) => name_of_chunk(inner),
+        Expr::Cast {
+            expr, data_type, ..
+        } if data_type.to_string().eq_ignore_ascii_case("regclass") => name_of_chunk(expr),
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("format") => {
+            joined(&function.args).unwrap_or_else(|| value.clone())
+        }
+        value => value.clone(),
+    }
+}
+
+/// The two names of `format('%I.%I', schema, name)` with a point between them.
+fn joined(arguments: &FunctionArguments) -> Option<Expr> {
+    let FunctionArguments::List(list) = arguments else {
+        return None;
+    };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(pattern))),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(schema)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(name)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let is_known = matches!(&pattern.value, Value::SingleQuotedString(text) if text == "%I.%I" || text == "%s.%s");
+    let concat = |left: Expr, right: Expr| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::StringConcat,
+        right: Box::new(right),
+    };
+    let point = Expr::value(Value::SingleQuotedString(".".to_owned()));
+    is_known.then(|| concat(concat(schema.clone(), point), name.clone()))
+}
+
+impl CallOfRows {
+    /// A call for a row of no values, to be described.
+    pub(crate) fn stand_in(&self) -> Result<Call, Error> {
+        let name = written(&self.statement).map(|call| call.function);
+        let is_of_job = name.is_some_and(|name| name.ends_with("_job"));
+        let value = if is_of_job {
+            Value::Number("0".to_owned(), false)
+        } else {
+            Value::SingleQuotedString("t".to_owned())
+        };
+        self.of_row(&vec![value; self.places.len()])
+    }
+
+    /// The call of a row whose values, as literals, these are.
+    pub(crate) fn of_row(&self, values: &[Value]) -> Result<Call, Error> {
+        let mut statement = self.statement.clone();
+        if let ast::Statement::Query(query) = &mut statement
+            && let SetExpr::Select(select) = query.body.as_mut()
+        {
+            select.from.clear();
+            select.selection = None;
+            query.order_by = None;
+            query.with = None;
+            query.limit_clause = None;
+            if let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
+                select.projection.as_mut_slice()
+                && let Expr::Function(function) = expr
+                && let FunctionArguments::List(list) = &mut function.args
+            {
+                for (at, value) in self.places.iter().zip(values) {
+                    let Some(
+                        FunctionArg::Unnamed(place)
+                        | FunctionArg::Named { arg: place, .. }
+                        | FunctionArg::ExprNamed { arg: place, .. },
+                    ) = list.args.get_mut(*at)
+                    else {
+                        continue;
+                    };
+                    *place = FunctionArgExpr::Expr(Expr::value(value.clone()));
+                }
             }
-            if named.iter().any(|(known, _)| *known == name) {
-                return Err(plan(format!("{name} is named twice"), position));
-            }
-            named.push((name, value));
         }
-        Ok(Self {
-            function: function.to_owned(),
-            named,
-            position,
-        })
-    }
-
-    /// The value of an argument, which is not asked for again; `None` = it is NULL, or was not given.
-    fn take(&mut self, name: &str) -> Option<Given> {
-        let at = self.named.iter().position(|(known, _)| known == name)?;
-        Some(self.named.swap_remove(at).1).filter(|value| *value != Given::Null)
-    }
-
-    fn wrong(&self, name: &str, wanted: &str) -> Error {
-        let function = &self.function;
-        plan(format!("{name} of {function} is {wanted}"), self.position)
-    }
-
-    fn text(&mut self, name: &str) -> Result<Option<String>, Error> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Given::Text(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(name, "a name in single quotes")),
-        }
-    }
-
-    fn needed(&mut self, name: &str) -> Result<String, Error> {
-        let text = self.text(name)?;
-        text.ok_or_else(|| self.wrong(name, "a name in single quotes, and is missing"))
-    }
-
-    fn table(&mut self, name: &str) -> Result<Path, Error> {
-        let text = self.needed(name)?;
-        path(&text)
-    }
-
-    fn is(&mut self, name: &str, otherwise: bool) -> Result<bool, Error> {
-        match self.take(name) {
-            None => Ok(otherwise),
-            Some(Given::Bool(value)) => Ok(value),
-            Some(_) => Err(self.wrong(name, "true or false")),
-        }
-    }
-
-    fn partitions(&mut self, name: &str) -> Result<Option<i64>, Error> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Given::Number(number)) if (1..=i64::from(i16::MAX)).contains(&number) => {
-                Ok(Some(number))
-            }
-            Some(_) => Err(self.wrong(name, "a number from 1 to 32767")),
-        }
-    }
-
-    fn interval(&mut self, name: &str) -> Result<Option<ChunkInterval>, Error> {
-        let value = self.take(name);
-        value.map(|value| self.as_interval(name, value)).transpose()
-    }
-
-    fn as_interval(&self, name: &str, value: Given) -> Result<ChunkInterval, Error> {
-        match value {
-            Given::Number(number) => Ok(ChunkInterval::Number(number)),
-            Given::Interval(ns) => Ok(ChunkInterval::Ns(ns)),
-            Given::Text(text) => {
-                let ns = duration_ns(&text).map_err(|why| self.wrong(name, &why))?;
-                Ok(ChunkInterval::Ns(ns))
-            }
-            _ => Err(self.wrong(name, "an interval, or microseconds")),
-        }
-    }
-
-    /// Refuses what would mean something else than what happens here.
-    fn refuse(&mut self, names: &[&str], why: &str) -> Result<(), Error> {
-        for name in names {
-            if self.take(name).is_some() {
-                return Err(Error::Definition {
-                    message: format!("{name} of {} is not supported: {why}", self.function),
-                    fault: nilometer_service::Fault::Unsupported,
-                    position: self.position,
-                });
-            }
-        }
-        Ok(())
+        read(&statement)?.ok_or_else(|| Error::internal("a call is none any more"))
     }
 }
 
@@ -449,106 +455,4 @@ fn interval(mut given: Arguments) -> Result<What, Error> {
     };
     let interval = interval.ok_or_else(|| given.wrong(names[0], "missing"))?;
     Ok(What::Interval(path, interval))
-}
-
-/// The value of an expression that is one.
-fn given(expr: &Expr, function: &str, at: Option<Position>) -> Result<Given, Error> {
-    Ok(match expr {
-        Expr::Nested(inner) => given(inner, function, at)?,
-        Expr::Cast {
-            expr, data_type, ..
-        } => {
-            let value = given(expr, function, at)?;
-            match (value, data_type) {
-                (Given::Text(text), ast::DataType::Interval { .. }) => Given::Interval(
-                    duration_ns(&text).map_err(|why| plan(format!("{function}: {why}"), at))?,
-                ),
-                (value, _) => value,
-            }
-        }
-        Expr::Value(value) => match &value.value {
-            Value::Null => Given::Null,
-            Value::Boolean(value) => Given::Bool(*value),
-            Value::SingleQuotedString(text) => Given::Text(text.clone()),
-            Value::Number(digits, _) => match digits.parse() {
-                Ok(number) => Given::Number(number),
-                Err(_) => return Err(no_value(function, position(value.span).or(at))),
-            },
-            _ => return Err(no_value(function, position(value.span).or(at))),
-        },
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => match given(expr, function, at)? {
-            Given::Number(number) => Given::Number(-number),
-            _ => return Err(no_value(function, at)),
-        },
-        Expr::Interval(interval) => {
-            let Given::Text(text) = given(&interval.value, function, at)? else {
-                return Err(no_value(function, at));
-            };
-            let unit = interval.leading_field.as_ref().map_or("", unit_of);
-            let ns = duration_ns(format!("{text} {unit}").trim());
-            Given::Interval(ns.map_err(|why| plan(format!("{function}: {why}"), at))?)
-        }
-        Expr::Function(call) => {
-            let name = call.name.0.last().and_then(ast::ObjectNamePart::as_ident);
-            let name = name.map(|name| Name::from(name).text).unwrap_or_default();
-            let FunctionArguments::List(list) = &call.args else {
-                return Err(no_value(function, at));
-            };
-            match name.as_str() {
-                "by_range" => {
-                    let mut own = Arguments::read(&name, &list.args, at)?;
-                    own.refuse(&["partition_func"], NO_FUNCTIONS)?;
-                    let interval = own.take("partition_interval").map(Box::new);
-                    Given::Range(own.needed("column_name")?, interval)
-                }
-                "by_hash" => {
-                    let mut own = Arguments::read(&name, &list.args, at)?;
-                    own.refuse(&["partition_func"], NO_FUNCTIONS)?;
-                    let partitions = own.partitions("number_partitions")?;
-                    Given::Hash(own.needed("column_name")?, partitions)
-                }
-                _ => return Err(no_value(function, at)),
-            }
-        }
-        _ => return Err(no_value(function, at)),
-    })
-}
-
-fn unit_of(field: &DateTimeField) -> &'static str {
-    match field {
-        DateTimeField::Week(_) | DateTimeField::Weeks => "weeks",
-        DateTimeField::Day | DateTimeField::Days => "days",
-        DateTimeField::Hour | DateTimeField::Hours => "hours",
-        DateTimeField::Minute | DateTimeField::Minutes => "minutes",
-        DateTimeField::Second | DateTimeField::Seconds => "seconds",
-        // What it is not, the reader of lengths says.
-        _ => "months",
-    }
-}
-
-/// A table's name as a text has it: `t`, `s.t`, `"T"`.
-fn path(text: &str) -> Result<Path, Error> {
-    let dialect = GenericDialect {};
-    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location();
-    let tokens = tokens.map_err(|error| syntax(&error.to_string()))?;
-    let mut grammar = Grammar::new(tokens, &dialect);
-    let path = grammar.path()?;
-    grammar.end()?;
-    Ok(path.names())
-}
-
-fn plan(message: String, position: Option<Position>) -> Error {
-    Error::Plan { message, position }
-}
-
-fn no_value(function: &str, position: Option<Position>) -> Error {
-    plan(
-        format!(
-            "the arguments of {function} are values: texts, numbers, intervals, true and false"
-        ),
-        position,
-    )
 }

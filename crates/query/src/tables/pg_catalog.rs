@@ -20,7 +20,7 @@ mod relations;
 mod rows;
 mod values;
 
-pub(crate) use functions::{OF_SEQUENCES, functions};
+pub(crate) use functions::{HYPERTABLE, OF_SEQUENCES, functions};
 pub(crate) use names::{NAMED_TYPES, is_catalogue, mentions};
 pub(crate) use objects::{Catalogue, Reader};
 pub(crate) use provider::{has, names_of, table, unknown_table};

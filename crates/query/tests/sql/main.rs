@@ -7,6 +7,7 @@
 
 mod acquisition;
 mod aggregates;
+mod chunks;
 mod definitions;
 mod frames;
 mod functions;

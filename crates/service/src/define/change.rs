@@ -266,17 +266,41 @@ pub enum TableSetting {
     ///
     /// [`PayloadSchema`]: super::PayloadSchema
     TstoragePayload(String),
+    /// What is said of the compression of a hypertable.
+    Compression(CompressionChange),
+}
+
+/// What changes of the compression of a hypertable; `None` = it stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CompressionChange {
+    /// It is switched on.
+    pub is_on: Option<bool>,
+    /// Columns that tell its segments apart.
+    pub segment_by: Option<Vec<String>>,
+    /// Columns that its rows are ordered by.
+    pub order_by: Option<Vec<OrderBy>>,
+}
+
+/// A column of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderBy {
+    /// The column.
+    pub column: String,
+    /// Smallest first.
+    pub is_ascending: bool,
+    /// NULL before everything else.
+    pub nulls_first: bool,
 }
 
 impl TableSetting {
-    /// Sets it among what the engine keeps; the payload schema is kept beside that.
+    /// Sets it among what the engine keeps; the payload schema is and that of compression are kept beside that.
     pub fn apply(self, settings: &mut TableSettings) {
         match self {
             Self::Duplicates(duplicates) => settings.duplicates = duplicates,
             Self::PartitionInterval(ns) => settings.partition_interval_ns = ns,
             Self::Retention(ns) => settings.retention_ns = ns,
             Self::ColdAfter(ns) => settings.cold_after_ns = ns,
-            Self::TstoragePayload(_) => {}
+            Self::TstoragePayload(_) | Self::Compression(_) => {}
         }
     }
 }

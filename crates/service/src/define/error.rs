@@ -178,6 +178,73 @@ pub enum DefineError {
         /// Its table.
         table: String,
     },
+    /// No chunk has the name.
+    #[error(
+        "\"{chunk}\" is not a chunk; show_chunks lists those of a hypertable, and what is in memory or dropped is in none"
+    )]
+    NoChunk {
+        /// The name.
+        chunk: String,
+    },
+    /// A number where a table is kept by time, and not by an integer.
+    #[error("{argument} is a number, and the time of the table is none; say a time or an interval")]
+    TimeBound {
+        /// The argument.
+        argument: String,
+    },
+    /// All chunks would be meant.
+    #[error("say older_than, newer_than or both: without any, every chunk would be dropped")]
+    NoRange,
+    /// A chunk is where it shall go.
+    #[error("chunk \"{chunk}\" is {} compressed", if *.is_cold { "already" } else { "not" })]
+    IsInTier {
+        /// The chunk.
+        chunk: String,
+        /// It is in the cold tier.
+        is_cold: bool,
+    },
+    /// Maintenance would undo it.
+    #[error(
+        "the chunks of \"{table}\" are never cold, by its setting; ALTER TABLE ... SET (cold_after = 'default') lifts that"
+    )]
+    NeverCold {
+        /// The table.
+        table: String,
+    },
+    /// Files of a chunk cannot be read.
+    #[error("files of chunk \"{chunk}\" are damaged; see `nilometer check --repair`")]
+    DamagedChunk {
+        /// The chunk.
+        chunk: String,
+    },
+    /// A policy of the kind is there.
+    #[error(
+        "{policy} policy already exists for hypertable \"{table}\"; if_not_exists => true passes over that"
+    )]
+    HasPolicy {
+        /// The hypertable.
+        table: String,
+        /// What it does.
+        policy: &'static str,
+    },
+    /// There is no policy of the kind.
+    #[error(
+        "{policy} policy not found for hypertable \"{table}\"; if_exists => true passes over that"
+    )]
+    NoPolicy {
+        /// The hypertable.
+        table: String,
+        /// What it would do.
+        policy: &'static str,
+    },
+    /// A policy that could not work.
+    #[error("the {policy} policy cannot be: {reason}")]
+    Policy {
+        /// What it would do.
+        policy: &'static str,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A width of partitions that cannot be one.
     #[error("{number} is no width of partitions; write INTERVAL '1 day', or microseconds")]
     Interval {

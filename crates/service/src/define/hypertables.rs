@@ -6,6 +6,10 @@
 //! Every table over time here is cut into partitions, so what a hypertable has beside that is its tags. They are its space
 //! dimension, or else the leading column of the first index that continues with the time, if that is text or an integer.
 
+pub(super) mod chunks;
+pub(super) mod compression;
+pub(super) mod policies;
+
 use std::sync::Arc;
 
 use nilometer_engine::{
@@ -320,6 +324,7 @@ pub(super) fn forget(
     id: TableId,
 ) -> Result<(), EngineError> {
     let within = (name.database.as_str(), name.schema.as_str());
+    compression::forget(engine, within, i64::from(id.0))?;
     KEPT.forget(engine, within, vec![Value::from(i64::from(id.0))])
 }
 

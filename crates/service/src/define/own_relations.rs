@@ -16,6 +16,17 @@ pub(crate) const PAYLOAD_SCHEMAS: &str = "system payload schemas";
 pub(crate) const SCHEDULED: &str = "system scheduled";
 /// Up to when these have run. Apart from them, so that the end of a run never brings a statement back that was dropped meanwhile.
 pub(crate) const SCHEDULED_RUNS: &str = "system scheduled runs";
+/// Settings of the compression of hypertables, in each schema.
+pub(crate) const COMPRESSION: &str = "system compression";
+/// What chunks took before they were moved to the cold tier, in each schema.
+pub(crate) const CHUNK_SIZES: &str = "system chunk sizes";
+
+/// Background jobs.
+pub(crate) const JOBS: &str = "system jobs";
+/// How these ran. Apart from them, so that the end of a run never brings a job back that was deleted meanwhile.
+pub(crate) const JOB_STATISTICS: &str = "system job statistics";
+/// Their last runs.
+pub(crate) const JOB_HISTORY: &str = "system job history";
 /// The bound of acquisition times.
 pub(crate) const ACQUISITION: &str = "system acquisition";
 /// How far the pages of devices have been taken in.
@@ -30,7 +41,12 @@ pub(crate) const INDEXES: &str = "system indexes";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
 
-const ALL: [&str; 13] = [
+const ALL: [&str; 18] = [
+    COMPRESSION,
+    CHUNK_SIZES,
+    JOBS,
+    JOB_STATISTICS,
+    JOB_HISTORY,
     SEQUENCES,
     SEQUENCE_OPTIONS,
     INDEXES,

@@ -529,10 +529,11 @@ fn alter_table(
         }
         TableChange::Set(list) => {
             let mut settings = table.settings;
-            let mut payloads = Vec::new();
+            let (mut payloads, mut compressions) = (Vec::new(), Vec::new());
             for setting in list {
                 match setting {
                     TableSetting::TstoragePayload(text) => payloads.push(text),
+                    TableSetting::Compression(change) => compressions.push(change),
                     setting => setting.apply(&mut settings),
                 }
             }
@@ -543,6 +544,9 @@ fn alter_table(
             }
             for text in payloads {
                 payload::set(engine, name, table, &text)?;
+            }
+            for change in compressions {
+                hypertables::compression::set(engine, name, table, change)?;
             }
             if settings != table.settings {
                 engine.set_table(database, schema, of, settings)?;

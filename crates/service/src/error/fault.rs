@@ -147,7 +147,9 @@ impl Fault {
                 Object::Column => Self::UnknownColumn,
                 Object::Index => Self::UnknownName,
             },
-            DefineError::SchemaInUse { .. } | DefineError::NumbersColumn { .. } => Self::InUse,
+            DefineError::SchemaInUse { .. }
+            | DefineError::NumbersColumn { .. }
+            | DefineError::IsInTier { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
@@ -160,9 +162,17 @@ impl Fault {
             | DefineError::ManyDimensions
             | DefineError::UniqueLeavesOut { .. }
             | DefineError::IsKey { .. }
+            | DefineError::NeverCold { .. }
+            | DefineError::DamagedChunk { .. }
             | DefineError::Extension { .. } => Self::Unsupported,
-            DefineError::IsHypertable { .. } | DefineError::IsDimension { .. } => Self::TableExists,
-            DefineError::NoHypertable { .. } => Self::UnknownTable,
+            DefineError::IsHypertable { .. }
+            | DefineError::IsDimension { .. }
+            | DefineError::HasPolicy { .. } => Self::TableExists,
+            DefineError::NoHypertable { .. } | DefineError::NoChunk { .. } => Self::UnknownTable,
+            DefineError::NoPolicy { .. } => Self::UnknownName,
+            DefineError::NoRange | DefineError::Policy { .. } | DefineError::TimeBound { .. } => {
+                Self::InvalidParameter
+            }
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }

@@ -230,7 +230,7 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
         "notify" => Statement::Unsupported("NOTIFY"),
         "lock" if is_lock_of_readers(&mut reader) => Statement::Done("LOCK TABLE"),
         "lock" => Statement::Unsupported("LOCK"),
-        "call" => Statement::Unsupported("CALL"),
+        "call" => Statement::Change("CALL".to_owned()),
         "do" => Statement::Unsupported("DO"),
         "insert" => Statement::Change("INSERT 0".to_owned()),
         "update" | "delete" | "merge" => Statement::Change(first.to_uppercase()),

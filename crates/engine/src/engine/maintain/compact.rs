@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::budget::MemoryUse;
 use crate::compaction::balance::Balance;
-use crate::compaction::plan::{Job, Part, Situation, covers, next_job};
+use crate::compaction::plan::{Job, Part, Situation, Wanted, covers, next_job};
 use crate::compaction::rewrite::Rewrite;
 use crate::engine::maintain::Jobs;
 use crate::engine::maintain::flush::{Maintained, Published};
@@ -50,6 +50,8 @@ struct Tiers {
     forced: Option<Tier>,
     /// By table: the age after which a partition is cold.
     cold_after: BTreeMap<TableId, i64>,
+    /// Somebody has asked for it.
+    wanted: Option<Wanted>,
 }
 
 impl Tiers {
@@ -57,6 +59,10 @@ impl Tiers {
     fn of(&self, window: &Window) -> Option<Tier> {
         if self.forced.is_some() {
             return self.forced;
+        }
+        if let Some(wanted) = &self.wanted {
+            // Of the rest nothing is to be done now.
+            return wanted.has(window).then_some(wanted.tier);
         }
         match *self.cold_after.get(&window.table)? {
             i64::MAX => Some(Tier::Hot),
@@ -130,20 +136,33 @@ impl Jobs {
         if self.sequencer.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
-        let Some(claim) = self.claim(settle, tier) else {
-            return Ok(Maintained::Idle);
-        };
+        match self.claim(settle, tier, None) {
+            Some(claim) => self.carry_out(&claim),
+            None => Ok(Maintained::Idle),
+        }
+    }
+
+    /// Does one step of a conversion, if one is left that no other job is in the way of.
+    pub(in crate::engine) fn compact_wanted(&self, wanted: &Wanted) -> Result<Maintained, Error> {
+        self.sequencer.check_poisoned()?;
+        match self.claim(false, None, Some(wanted)) {
+            Some(claim) => self.carry_out(&claim),
+            None => Ok(Maintained::Idle),
+        }
+    }
+
+    fn carry_out(&self, claim: &Claim) -> Result<Maintained, Error> {
         // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
-        let outcome = if self.has_room_for(&claim) {
+        let outcome = if self.has_room_for(claim) {
             let _memory = self
                 .site
                 .budget()
-                .take(MemoryUse::Compaction, memory_of(&claim));
-            self.work(&claim)
+                .take(MemoryUse::Compaction, memory_of(claim));
+            self.work(claim)
         } else {
             Ok(Maintained::Idle)
         };
-        self.release(&claim, &outcome);
+        self.release(claim, &outcome);
         outcome
     }
 
@@ -202,7 +221,7 @@ impl Jobs {
         self.site.has_room_for(bytes)
     }
 
-    fn claim(&self, settle: bool, tier: Option<Tier>) -> Option<Claim> {
+    fn claim(&self, settle: bool, tier: Option<Tier>, wanted: Option<&Wanted>) -> Option<Claim> {
         let mut jobs = self.list();
         let (state, visible) = self
             .sequencer
@@ -221,6 +240,7 @@ impl Jobs {
             now_ns: self.site.clock().now_ns(),
             forced: tier.filter(|_| has_tiers),
             cold_after: aging.collect(),
+            wanted: wanted.cloned(),
         };
         // The same situation has the same answer; a drop or a delete makes another one.
         let answered = Answered {
@@ -230,7 +250,7 @@ impl Jobs {
             idle,
             of_other_tier: tiers.others(&state.version.segments),
         };
-        if jobs.idle_at == Some(answered) {
+        if wanted.is_none() && jobs.idle_at == Some(answered) {
             return None;
         }
         let interval_of = |table: TableId| {
@@ -239,7 +259,7 @@ impl Jobs {
         };
         let is_busy = |id: u64| jobs.compacting.contains(&id) || jobs.left_alone.contains(&id);
         let is_damaged = |id: u64| jobs.damaged.contains_key(&id);
-        let job = next_job(&Situation {
+        let situation = Situation {
             segments: &state.version.segments,
             windows: &state.version.windows,
             tombstones: &tombstones,
@@ -253,11 +273,16 @@ impl Jobs {
             flush_rows: self.site.options().flush_rows,
             options: &self.site.options().compaction,
             sabotage: self.site.options().sabotage,
-        });
+            wanted,
+        };
+        let job = match wanted {
+            Some(wanted) => situation.wanted_job(wanted),
+            None => next_job(&situation),
+        };
         drop(catalogue);
         let Some(job) = job else {
             // A job that runs will change the situation without a new version if it fails.
-            if jobs.compacting.is_empty() && !jobs.windows_busy {
+            if wanted.is_none() && jobs.compacting.is_empty() && !jobs.windows_busy {
                 jobs.idle_at = Some(answered);
             }
             return None;

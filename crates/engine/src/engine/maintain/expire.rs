@@ -63,6 +63,20 @@ impl Jobs {
         retention.looked_ms = None;
     }
 
+    /// What the guarded clock takes the time to be now. What is believed is durable on return.
+    pub(in crate::engine) fn guarded_time(&self) -> Result<RetentionTime, Error> {
+        self.sequencer.check_poisoned()?;
+        let time = {
+            let mut retention = self.retention.lock();
+            let (wall_ns, now_ms) = (self.site.clock().now_ns(), self.site.clock().monotonic_ms());
+            let time = retention.clock.look(wall_ns, now_ms);
+            retention.note(time, now_ms);
+            time
+        };
+        self.persist_clock()?;
+        Ok(time)
+    }
+
     /// Deletes what is older than its table keeps, if it is time to look.
     pub(in crate::engine) fn expire(&self) -> Result<Maintained, Error> {
         let monotonic_ms = self.site.clock().monotonic_ms();

@@ -2,6 +2,7 @@
 //! segments keep in memory.
 
 mod anew;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -13,6 +14,8 @@ use crate::sabotage::Sabotage;
 use crate::schema::TableId;
 use crate::segment::{Home, Segment, SegmentFormat, Tier, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
+
+pub(crate) use wanted::Wanted;
 
 /// What there is to compact.
 pub(crate) struct Situation<'a> {
@@ -40,6 +43,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) flush_rows: u64,
     pub(crate) options: &'a CompactionOptions,
     pub(crate) sabotage: Option<Sabotage>,
+    /// Rows that shall have partitions of their own, however few they are.
+    pub(crate) wanted: Option<&'a Wanted>,
 }
 
 /// One thing to do.
@@ -249,6 +254,10 @@ impl Situation<'_> {
             .filter(|window| window.table == table)
             .copied()
             .collect();
+        // What other windows leave out: those that exist, and those that are to be made.
+        let mut taken = existing.clone();
+        let wanted = self.wanted.filter(|it| it.table == table);
+        taken.extend(wanted.map(|it| it.around(interval)));
         let mut reached = i64::MIN;
         for (first, last) in spread.stretches(interval) {
             // Windows that exist, those that rows are counted for, and gaps between them.
@@ -256,22 +265,19 @@ impl Situation<'_> {
             while at <= last {
                 let known = existing.iter().find(|window| window.contains(at));
                 let start = aligned(table, interval, at).start;
+                let is_wanted = |window: &Window| self.wanted.is_some_and(|it| it.has(window));
+                let slot = aligned(table, interval, at);
                 let (window, own) = match (known, spread.starts.get(&start)) {
                     (Some(known), _) => (*known, true),
-                    (None, Some(&rows)) => self.new_window(
-                        table,
-                        interval,
-                        at,
-                        rows,
-                        &spread.starts,
-                        &existing,
-                        reached,
-                    ),
+                    (None, _) if is_wanted(&slot) => (clipped(slot, at, &existing, reached), true),
+                    (None, Some(&rows)) => {
+                        self.new_window(table, interval, at, rows, &spread.starts, &taken, reached)
+                    }
                     (None, None) => {
-                        self.uncounted_window(table, interval, at, spread, &existing, reached)
+                        self.uncounted_window(table, interval, at, spread, &taken, reached)
                     }
                 };
-                let is_counted = known.is_some() || spread.starts.contains_key(&start);
+                let is_counted = own || spread.starts.contains_key(&start);
                 let is_left_out = !is_counted && self.sabotage == Some(Sabotage::RowsLeftOut);
                 let segments = sharing(run, &window);
                 if !segments.is_empty() && !is_left_out {
@@ -348,17 +354,7 @@ impl Situation<'_> {
         existing: &[Window],
         reached: i64,
     ) -> (Window, bool) {
-        let clip = |window: Window| {
-            let before = existing.iter().filter(|other| other.last() < at);
-            let floor = before.map(|other| other.end).max().unwrap_or(i64::MIN);
-            let after = existing.iter().filter(|other| other.start > at);
-            let ceiling = after.map(|other| other.start).min().unwrap_or(i64::MAX);
-            Window {
-                table,
-                start: window.start.max(floor).max(reached),
-                end: window.end.min(ceiling),
-            }
-        };
+        let clip = |window: Window| clipped(window, at, existing, reached);
         let mut window = clip(aligned(table, interval, at));
         let mut rows = rows;
         let mut width = interval;
@@ -449,7 +445,14 @@ impl Situation<'_> {
                 segment.meta.home == Home::Mixed || (self.is_busy)(id) || (self.is_damaged)(id)
             };
             let units = self.units_of(&sharing);
-            for files in units.split(|unit| unit.iter().any(|it| barrier(it))) {
+            // Where nothing says what a partition is to be written for, what was written for few bytes on command stays so.
+            let has_rule = (self.tier_of)(&window).is_some();
+            let tier = |unit: &&[&Arc<Segment>]| unit.first().map(|it| it.tier());
+            let runs = units.split(|unit| unit.iter().any(|it| barrier(it)));
+            let runs = runs.flat_map(|run| {
+                run.chunk_by(move |one, other| has_rule || tier(one) == tier(other))
+            });
+            for files in runs {
                 let Some(run) = self.run_of(files) else {
                     continue;
                 };
@@ -496,7 +499,13 @@ impl Situation<'_> {
                     .iter()
                     .all(|it| it.start >= to.start && it.end <= to.end);
                 let rows: u64 = inside.iter().map(rows_of).sum();
-                if !whole || rows >= self.options.widen_rows_max {
+                // What was written for few bytes on command stays apart, so that it can become hot again by itself.
+                let is_apart = inside.iter().any(|window| {
+                    let own = homes.get(window).map(Vec::as_slice).unwrap_or_default();
+                    let has_cold = own.iter().any(|it| it.tier() == Tier::Cold);
+                    has_cold && (self.tier_of)(window).is_none()
+                });
+                if !whole || is_apart || rows >= self.options.widen_rows_max {
                     break;
                 }
                 let busy = inside.iter().any(|window| {
@@ -614,6 +623,19 @@ fn aligned(table: TableId, width: i64, at: i64) -> Window {
         table,
         start: i64::try_from(start).unwrap_or(i64::MIN),
         end: i64::try_from(end).unwrap_or(i64::MAX),
+    }
+}
+
+/// A new window that holds `at`, without what its neighbours have.
+fn clipped(window: Window, at: i64, existing: &[Window], reached: i64) -> Window {
+    let before = existing.iter().filter(|other| other.last() < at);
+    let floor = before.map(|other| other.end).max().unwrap_or(i64::MIN);
+    let after = existing.iter().filter(|other| other.start > at);
+    let ceiling = after.map(|other| other.start).min().unwrap_or(i64::MAX);
+    Window {
+        start: window.start.max(floor).max(reached),
+        end: window.end.min(ceiling),
+        ..window
     }
 }
 

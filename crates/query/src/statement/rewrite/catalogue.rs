@@ -5,6 +5,7 @@
 //! empty here. Does not: touch a statement that has none of the catalogue's words (`tables::pg_catalog::mentions`).
 
 mod empty;
+mod hypertables;
 
 use std::ops::ControlFlow;
 
@@ -25,6 +26,7 @@ use empty::Empty;
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) {
     if let ast::Statement::Query(query) = statement {
+        hypertables::open(query);
         show_names(query);
     }
     walk::visit_mut(statement, &mut Empty);
@@ -253,12 +255,14 @@ fn rows_of(
     args: &[FunctionArg],
     alias: Option<&ast::TableAlias>,
 ) -> Option<TableFactor> {
-    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
     let called = alias.map_or(name, |alias| alias.name.value.as_str());
     let column = alias.and_then(|alias| alias.columns.first());
     let column = column.map_or(called, |column| column.name.value.as_str());
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let of_hypertable = hypertables::rows_of(name, args, &quoted(column));
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
     let rows = match (name, args.as_slice()) {
+        _ if of_hypertable.is_some() => of_hypertable.unwrap_or_default(),
         ("generate_series", [from, to]) => {
             format!(
                 "SELECT unnest(range({from}, {to} + 1)) AS {}",

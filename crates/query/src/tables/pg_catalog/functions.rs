@@ -5,6 +5,7 @@
 //! [`Catalogue`], which is made when the first of them needs it.
 
 mod call;
+mod hypertables;
 mod names;
 mod privileges;
 mod sequence;
@@ -24,6 +25,7 @@ use super::cells::Cell;
 use super::reading::Reading;
 use super::values::{Argument, scalar};
 use call::{Asked, Call};
+pub(crate) use hypertables::HYPERTABLE;
 pub(crate) use sequence::OF_SEQUENCES;
 
 /// All of them, for a statement in a database.
@@ -32,7 +34,8 @@ pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<S
         reading: Arc::clone(reading),
         database: database.to_owned(),
     });
-    let parts: [&[Call]; 5] = [
+    let parts: [&[Call]; 6] = [
+        hypertables::CALLS,
         sequence::CALLS,
         session::CALLS,
         names::CALLS,

@@ -31,10 +31,14 @@ const WORDS: [&str; 8] = [
 ];
 
 /// The same of functions: a column may have such a name.
-const CALLS: [&str; 26] = [
+const CALLS: [&str; 35] = [
     "acldefault",
+    "approximate_row_count",
     "array_lower",
     "array_upper",
+    "chunk_columnstore_stats",
+    "chunk_compression_stats",
+    "chunks_detailed_size",
     "col_description",
     "current_database",
     "current_schemas",
@@ -43,6 +47,10 @@ const CALLS: [&str; 26] = [
     "format_type",
     "generate_subscripts",
     "getdatabaseencoding",
+    "hypertable_columnstore_stats",
+    "hypertable_compression_stats",
+    "hypertable_detailed_size",
+    "hypertable_size",
     "lastval",
     "nextval",
     "obj_description",
@@ -53,6 +61,7 @@ const CALLS: [&str; 26] = [
     "set_config",
     "setval",
     "shobj_description",
+    "show_chunks",
     "to_regclass",
     "to_regtype",
     "txid_current",

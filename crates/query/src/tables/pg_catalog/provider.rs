@@ -29,7 +29,8 @@ use crate::statement::name::TableName;
 use crate::tables::planned::scan_by;
 
 /// Columns by which rows are found without making the others.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
+    "hypertable_oid",
     "oid",
     "attrelid",
     "indrelid",

@@ -55,7 +55,7 @@ fn no_two_jobs_that_make_partitions_are_claimed_at_once() {
     let engine = open(&disk, 1000);
     flush_day(&engine, 1, 0);
     flush_day(&engine, 1, 1);
-    let first = engine.jobs.claim(false, None).unwrap();
+    let first = engine.jobs.claim(false, None, None).unwrap();
     let Job::Rewrite { segments, parts } = &first.job else {
         panic!("{:?}", first.job);
     };
@@ -63,7 +63,7 @@ fn no_two_jobs_that_make_partitions_are_claimed_at_once() {
     let day = (parts[0].window.start, parts[0].window.end);
     assert_eq!((day, parts[0].own), ((DAY, 2 * DAY), true));
 
-    let second = engine.jobs.claim(false, None);
+    let second = engine.jobs.claim(false, None, None);
     assert!(second.is_none(), "{:?}", second.map(|claim| claim.job));
     let outcome = engine.jobs.work(&first);
     engine.jobs.release(&first, &outcome);
@@ -71,7 +71,7 @@ fn no_two_jobs_that_make_partitions_are_claimed_at_once() {
     assert_eq!(engine.metrics().partitions, 3);
 
     // Its turn comes when the first is done, and then it has all three.
-    let second = engine.jobs.claim(false, None).unwrap();
+    let second = engine.jobs.claim(false, None, None).unwrap();
     let Job::Widen { from, to } = &second.job else {
         panic!("{:?}", second.job);
     };
@@ -104,7 +104,7 @@ fn a_compaction_that_does_not_account_for_every_row_changes_nothing() {
     let disk = MemoryDisk::new();
     let engine = open(&disk, 0);
     two_flushes(&engine);
-    let mut claim = engine.jobs.claim(false, None).unwrap();
+    let mut claim = engine.jobs.claim(false, None, None).unwrap();
     let Job::Rewrite { parts, .. } = &mut claim.job else {
         panic!("{:?}", claim.job);
     };
@@ -127,7 +127,7 @@ fn a_compaction_that_does_not_account_for_every_row_changes_nothing() {
     assert_eq!((metrics.refused_edits, metrics.segments_damaged), (1, 2));
     assert_eq!(metrics.segment_rows, 8);
     assert!(
-        engine.jobs.claim(true, None).is_none(),
+        engine.jobs.claim(true, None, None).is_none(),
         "it is not tried again"
     );
     let named = engine.damaged_segments();
@@ -157,7 +157,7 @@ fn a_compaction_that_leaves_two_files_without_an_order_changes_nothing() {
     // Four files of one last LSN, one a day.
     let engine = open(&disk, 0);
     two_flushes(&engine);
-    let mut claim = engine.jobs.claim(true, None).unwrap();
+    let mut claim = engine.jobs.claim(true, None, None).unwrap();
     let Job::Rewrite { segments, parts } = &mut claim.job else {
         panic!("{:?}", claim.job);
     };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Job, Part, Situation, shares};
-use crate::segment::{Home, Segment};
+use super::{Job, Part, Situation, Wanted, shares};
+use crate::segment::{Home, Segment, Tier};
 
 impl Situation<'_> {
     /// Segments of a partition that are not of its tier. Neighbours that are come along unless they are much more: full blocks are
@@ -50,6 +50,20 @@ impl Situation<'_> {
             }
         }
         None
+    }
+
+    /// A segment with rows that are to be written for a tier on command, or several of one partition.
+    pub(crate) fn wanted_job(&self, wanted: &Wanted) -> Option<Job> {
+        if wanted.tier == Tier::Cold {
+            let mut mixed = self.free().filter(|it| {
+                let is_damaged = (self.is_damaged)(it.meta.file_id);
+                it.meta.home == Home::Mixed && !is_damaged && wanted.concerns(it)
+            });
+            if let Some(segment) = mixed.next() {
+                return self.alone(segment);
+            }
+        }
+        self.tier_job()
     }
 
     /// A segment of an earlier format that nothing else has come by, once there is time for it.

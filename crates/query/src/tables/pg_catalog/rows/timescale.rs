@@ -1,11 +1,15 @@
 //! Rows of `timescaledb_information`, and what stands for the extension.
 
-use std::collections::HashSet;
+mod chunks;
+mod jobs;
 
-use datafusion::common::Result;
-use nilometer_engine::{TableId, TimeKind};
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use nilometer_engine::{TableSchema, TimeKind};
 use nilometer_service::define;
 
+use crate::error::Error;
 use crate::statement::settings::duration_text;
 use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{format_type, type_of};
@@ -30,7 +34,13 @@ pub(super) fn extensions(sink: &mut Sink) -> Result<()> {
 
 /// Adds the rows of a table.
 pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
+    if matches!(source.table.name, "jobs" | "job_stats" | "job_history") {
+        let of = (source.catalogue.as_ref(), source.reading.snapshot());
+        let sees_all = source.reading.reader().principal.is_admin();
+        return jobs::fill(source.table.name, of, sees_all, sink);
+    }
     let catalogue = &source.catalogue;
+    let of = (catalogue.as_ref(), source.reading.snapshot());
     for object in &catalogue.objects {
         let Of::Series(table) = &object.of else {
             continue;
@@ -42,7 +52,17 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
         };
         match source.table.name {
             "hypertables" => hypertable(source, object, table, space.is_some(), sink)?,
-            _ => dimensions(source, object, table, space.as_ref(), sink)?,
+            "chunks" | "chunk_sizes" if source.wanted.has(object.oid) => {
+                let kind = type_name(object, table.time().0);
+                chunks::chunks(of, object, table, kind.as_deref(), sink)?;
+            }
+            "chunks" | "chunk_sizes" => {}
+            "compression_settings" => chunks::settings(of, object, table, sink)?,
+            "hypertable_compression_settings" | "hypertable_columnstore_settings" => {
+                chunks::settings_of_table(of, object, table, sink)?;
+            }
+            "dimensions" => dimensions(source, object, table, space.as_ref(), sink)?,
+            _ => {}
         }
     }
     Ok(())
@@ -51,22 +71,29 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
 fn hypertable(
     source: &Source,
     object: &Object,
-    table: &nilometer_engine::TableSchema,
+    table: &Arc<TableSchema>,
     has_space: bool,
     sink: &mut Sink,
 ) -> Result<()> {
     let catalogue = &source.catalogue;
     let owner = catalogue.roles.first().map(|role| role.name.as_str());
+    let snapshot = source.reading.snapshot();
+    let slots = snapshot.slots(table, table.settings.partition_interval_ns);
+    let slots = slots.map_err(|error| DataFusionError::External(Box::new(Error::from(error))))?;
+    let count = slots.len();
+    let within = (catalogue.database.as_str(), catalogue.schema_of(object));
+    let compression = define::compression_of(snapshot, within, table);
+    let is_on = compression.is_some_and(|it| it.is_on);
     sink.row(|column| match column {
         "hypertable_schema" => catalogue.schema_of(object).into(),
         "hypertable_name" => object.name.as_str().into(),
         "owner" => owner.into(),
         "num_dimensions" => (1 + i64::from(has_space)).into(),
-        "num_chunks" => partitions(source, table.id).into(),
+        "num_chunks" => count.into(),
         // Every column of every partition is compressed; what is meant is whether old ones are more so.
         "compression_enabled" => {
             let cold = table.settings.cold_after_ns;
-            cold.is_some_and(|ns| ns < i64::MAX).into()
+            (is_on || cold.is_some_and(|ns| ns < i64::MAX)).into()
         }
         "primary_dimension" => table.time().0.into(),
         "primary_dimension_type" => type_name(object, table.time().0).into(),
@@ -77,7 +104,7 @@ fn hypertable(
 fn dimensions(
     source: &Source,
     object: &Object,
-    table: &nilometer_engine::TableSchema,
+    table: &TableSchema,
     space: Option<&(String, i64)>,
     sink: &mut Sink,
 ) -> Result<()> {
@@ -108,14 +135,6 @@ fn dimensions(
         None => Ok(()),
         Some((column, partitions)) => row(2, column, (*partitions > 0).then_some(*partitions)),
     }
-}
-
-/// How many windows of time files hold rows of a table in; rows that have just been written are in none yet.
-fn partitions(source: &Source, id: TableId) -> usize {
-    let segments = source.reading.snapshot().segments();
-    let own = segments.iter().filter_map(|segment| segment.partition);
-    let own = own.filter(|(table, ..)| *table == id);
-    own.map(|(_, from, _)| from).collect::<HashSet<_>>().len()
 }
 
 fn type_name(object: &Object, name: &str) -> Option<String> {

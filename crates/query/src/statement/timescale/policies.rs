@@ -1,0 +1,369 @@
+//! Calls about chunks, policies and jobs.
+//!
+//! Does: read their arguments, refuse what has no meaning here. Does not: carry them out (`write/call.rs` does).
+
+use nilometer_engine::Tier;
+use nilometer_service::define::{Age, Conversion, NewPolicy, Policy};
+use nilometer_service::{Fault, JobChange};
+
+use super::What;
+use super::arguments::{Arguments, Given, plan};
+use crate::error::Error;
+
+/// The calls, each with its arguments by place.
+const CALLS: [(&str, &[&str]); 20] = [
+    (
+        "add_columnstore_policy",
+        &[
+            "hypertable",
+            "after",
+            "if_not_exists",
+            "schedule_interval",
+            "initial_start",
+            "timezone",
+            "created_before",
+        ],
+    ),
+    (
+        "add_compression_policy",
+        &[
+            "hypertable",
+            "compress_after",
+            "if_not_exists",
+            "schedule_interval",
+            "initial_start",
+            "timezone",
+            "compress_created_before",
+        ],
+    ),
+    (
+        "add_reorder_policy",
+        &[
+            "hypertable",
+            "index_name",
+            "if_not_exists",
+            "initial_start",
+            "timezone",
+        ],
+    ),
+    (
+        "add_retention_policy",
+        &[
+            "relation",
+            "drop_after",
+            "if_not_exists",
+            "schedule_interval",
+            "initial_start",
+            "timezone",
+            "drop_created_before",
+        ],
+    ),
+    (
+        "alter_job",
+        &[
+            "job_id",
+            "schedule_interval",
+            "max_runtime",
+            "max_retries",
+            "retry_period",
+            "scheduled",
+            "config",
+            "next_start",
+            "if_exists",
+            "check_config",
+            "fixed_schedule",
+            "initial_start",
+            "timezone",
+        ],
+    ),
+    (
+        "compress_chunk",
+        &["uncompressed_chunk", "if_not_compressed", "recompress"],
+    ),
+    (
+        "convert_to_columnstore",
+        &["chunk", "if_not_columnstore", "recompress"],
+    ),
+    ("convert_to_rowstore", &["chunk", "if_columnstore"]),
+    ("decompress_chunk", &["uncompressed_chunk", "if_compressed"]),
+    ("delete_job", &["job_id"]),
+    (
+        "drop_chunks",
+        &[
+            "relation",
+            "older_than",
+            "newer_than",
+            "verbose",
+            "created_before",
+            "created_after",
+        ],
+    ),
+    ("recompress_chunk", &["chunk", "if_not_compressed"]),
+    ("remove_columnstore_policy", &["hypertable", "if_exists"]),
+    ("remove_compression_policy", &["hypertable", "if_exists"]),
+    ("remove_reorder_policy", &["hypertable", "if_exists"]),
+    ("remove_retention_policy", &["relation", "if_exists"]),
+    ("run_job", &["job_id"]),
+    (
+        "add_job",
+        &[
+            "proc",
+            "schedule_interval",
+            "config",
+            "initial_start",
+            "scheduled",
+            "check_config",
+            "fixed_schedule",
+            "timezone",
+            "job_name",
+        ],
+    ),
+    ("attach_chunk", &["hypertable", "chunk", "slices"]),
+    ("detach_chunk", &["chunk"]),
+];
+
+/// Calls that are refused, and why.
+const REFUSED: [(&str, &str); 9] = [
+    (
+        "add_job",
+        "there are no procedures here that it could run; policies and continuous aggregates have jobs of their own",
+    ),
+    (
+        "attach_chunk",
+        "a chunk is the rows of a range of time, and no table; INSERT INTO the hypertable SELECT ... adds rows",
+    ),
+    (
+        "detach_chunk",
+        "a chunk is the rows of a range of time, and no table; copy its rows (CREATE TABLE, INSERT ... SELECT), then drop_chunks",
+    ),
+    (
+        "merge_chunks",
+        "partitions of few rows are merged by themselves",
+    ),
+    ("move_chunk", "there is one place for files"),
+    (
+        "reorder_chunk",
+        "rows are kept by tags and time in every chunk; leave it out",
+    ),
+    (
+        "set_integer_now_func",
+        "a time that is an integer counts from 1970 in the table's unit, so what is now is known; leave it out",
+    ),
+    (
+        "split_chunk",
+        "set_chunk_time_interval changes the width of chunks",
+    ),
+    (
+        "add_process_hypertable_invalidations_policy",
+        "refreshes look themselves what was written",
+    ),
+];
+
+/// Whether a name is that of such a call.
+pub(super) fn is_name(name: &str) -> bool {
+    CALLS.iter().any(|(known, _)| *known == name) || refusal(name).is_some()
+}
+
+fn refusal(name: &str) -> Option<&'static str> {
+    let found = REFUSED.iter().find(|(known, _)| *known == name);
+    found.map(|(_, why)| *why)
+}
+
+/// The arguments of a call by place.
+pub(super) fn places(name: &str) -> &'static [&'static str] {
+    let found = CALLS.iter().find(|(known, _)| *known == name);
+    found.map_or(&[], |(_, places)| *places)
+}
+
+/// The error for a call that is refused whatever its arguments are.
+pub(super) fn refuse(name: &str) -> Option<Error> {
+    let why = refusal(name)?;
+    Some(Error::Definition {
+        message: format!("{name} is not supported: {why}"),
+        fault: Fault::Unsupported,
+        position: None,
+    })
+}
+
+const NO_CREATION: &str =
+    "when the first row of a chunk came is not kept; say ages by the time of rows";
+const NO_ZONES: &str = "jobs run by UTC; leave it out";
+
+/// Reads a call.
+pub(super) fn read(function: &str, mut given: Arguments) -> Result<What, Error> {
+    let what = match function {
+        "drop_chunks" => {
+            given.refuse(&["created_before", "created_after"], NO_CREATION)?;
+            given.is("verbose", false)?;
+            let path = given.table("relation")?;
+            let older = given.bound("older_than")?;
+            What::DropChunks(path, older, given.bound("newer_than")?)
+        }
+        "compress_chunk"
+        | "recompress_chunk"
+        | "convert_to_columnstore"
+        | "decompress_chunk"
+        | "convert_to_rowstore" => conversion(function, &mut given)?,
+        "add_retention_policy" => policy(&mut given, Policy::Retention, "drop_after")?,
+        "add_compression_policy" => policy(&mut given, Policy::Compression, "compress_after")?,
+        "add_columnstore_policy" => policy(&mut given, Policy::Compression, "after")?,
+        "add_reorder_policy" => policy(&mut given, Policy::Reorder, "index_name")?,
+        "remove_retention_policy" => removed(&mut given, Policy::Retention)?,
+        "remove_compression_policy" | "remove_columnstore_policy" => {
+            removed(&mut given, Policy::Compression)?
+        }
+        "remove_reorder_policy" => removed(&mut given, Policy::Reorder)?,
+        "run_job" => What::RunJob(job(&mut given)?),
+        "delete_job" => What::DeleteJob(job(&mut given)?),
+        _ => altered(&mut given)?,
+    };
+    Ok(what)
+}
+
+fn conversion(function: &str, given: &mut Arguments) -> Result<What, Error> {
+    let tier = match function {
+        "decompress_chunk" | "convert_to_rowstore" => Tier::Hot,
+        _ => Tier::Cold,
+    };
+    let names = ["uncompressed_chunk", "chunk"];
+    let chunk = names.into_iter().find(|name| given.has(name));
+    let path = given.table(chunk.unwrap_or("chunk"))?;
+    let mut if_not_done = true;
+    for name in [
+        "if_not_compressed",
+        "if_compressed",
+        "if_not_columnstore",
+        "if_columnstore",
+    ] {
+        if given.has(name) {
+            if_not_done = given.is(name, true)?;
+        }
+    }
+    // What is not in the cold tier yet goes there in any case.
+    if given.has("recompress") {
+        given.is("recompress", false)?;
+    }
+    Ok(What::Convert(Conversion {
+        path,
+        tier,
+        if_not_done: if_not_done || function == "recompress_chunk",
+    }))
+}
+
+fn table(given: &mut Arguments) -> Result<nilometer_service::define::Path, Error> {
+    let names = ["relation", "hypertable"];
+    let name = names.into_iter().find(|name| given.has(name));
+    given.table(name.unwrap_or("hypertable"))
+}
+
+fn policy(given: &mut Arguments, policy: Policy, age: &str) -> Result<What, Error> {
+    given.refuse(
+        &[
+            "drop_created_before",
+            "compress_created_before",
+            "created_before",
+        ],
+        NO_CREATION,
+    )?;
+    utc(given)?;
+    let path = table(given)?;
+    let (age, index) = match (policy, given.take(age)) {
+        (Policy::Reorder, Some(Given::Text(index))) => (None, Some(index)),
+        (Policy::Reorder, _) => (None, None),
+        (_, None) => (None, None),
+        (_, Some(Given::Interval(span))) => (Some(Age::Span(span)), None),
+        (_, Some(Given::Number(number))) => (Some(Age::Number(number)), None),
+        (_, Some(Given::Text(text))) => match crate::statement::settings::span(&text) {
+            Ok(span) => (Some(Age::Span(span)), None),
+            Err(why) => return Err(given.wrong(age, &why)),
+        },
+        (_, Some(_)) => return Err(given.wrong(age, "an interval, or a number of the time")),
+    };
+    let initial = given.bound("initial_start")?;
+    Ok(What::AddPolicy(
+        NewPolicy {
+            policy,
+            path,
+            age,
+            index,
+            if_not_exists: given.is("if_not_exists", false)?,
+            every: given.span("schedule_interval")?,
+            initial_ns: None,
+        },
+        initial,
+    ))
+}
+
+fn removed(given: &mut Arguments, policy: Policy) -> Result<What, Error> {
+    let path = table(given)?;
+    Ok(What::RemovePolicy(
+        path,
+        policy,
+        given.is("if_exists", false)?,
+    ))
+}
+
+fn job(given: &mut Arguments) -> Result<i64, Error> {
+    let id = given.number("job_id")?;
+    id.ok_or_else(|| given.wrong("job_id", "the number of a job, and is missing"))
+}
+
+fn altered(given: &mut Arguments) -> Result<What, Error> {
+    given.refuse(
+        &["check_config"],
+        "kinds of jobs check their own; leave it out",
+    )?;
+    utc(given)?;
+    let id = job(given)?;
+    let lengths = |given: &mut Arguments, name| -> Result<Option<i64>, Error> {
+        match given.span(name)? {
+            Some(span) if span.months != 0 || span.ns < 0 => {
+                Err(given.wrong(name, "a length of time without months"))
+            }
+            span => Ok(span.map(|span| span.ns)),
+        }
+    };
+    let config = given.text("config")?;
+    let interval = given.span("schedule_interval")?;
+    if interval.is_some_and(|it| !it.is_positive()) {
+        return Err(given.wrong("schedule_interval", "longer than nothing"));
+    }
+    let change = JobChange {
+        interval,
+        runtime_ns_max: lengths(given, "max_runtime")?,
+        retries_max: given.number("max_retries")?,
+        retry_ns: lengths(given, "retry_period")?,
+        is_on: if given.has("scheduled") {
+            Some(given.is("scheduled", true)?)
+        } else {
+            None
+        },
+        config,
+        ..JobChange::default()
+    };
+    let next = given.bound("next_start")?;
+    let initial = given.bound("initial_start")?;
+    if given.is("fixed_schedule", initial.is_some())? != initial.is_some() {
+        return Err(plan(
+            "fixed_schedule of alter_job goes with initial_start: say both, or none".to_owned(),
+            given.position,
+        ));
+    }
+    let if_exists = given.is("if_exists", false)?;
+    Ok(What::AlterJob {
+        id,
+        change,
+        next,
+        initial,
+        if_exists,
+    })
+}
+
+/// Refuses another time zone than that which jobs run by.
+fn utc(given: &mut Arguments) -> Result<(), Error> {
+    let is_utc = given.is_text("timezone", &["utc", "gmt", "etc/utc"]);
+    if is_utc {
+        given.take("timezone");
+    }
+    given.refuse(&["timezone"], NO_ZONES)
+}
