@@ -7,6 +7,7 @@
 
 mod change;
 mod copies;
+mod invalidation;
 mod maintain;
 mod names;
 mod open;
@@ -40,7 +41,7 @@ pub(crate) use site::Site;
 
 pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
-pub(crate) use change::ddl::find_table;
+pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
@@ -48,6 +49,10 @@ pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
+pub(crate) use invalidation::Noted;
+pub use invalidation::{
+    AGGREGATE_SOURCES, AggregateKey, AggregateSource, INVALIDATIONS, Invalidation, Refreshing,
+};
 pub use maintain::expire::RetentionPause;
 pub use maintain::flush::Maintained;
 pub use repair::damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
@@ -138,7 +143,7 @@ impl Engine {
     /// Deletes every row of the request that was acknowledged before, and none that is written later. Durable and visible
     /// on return, at the LSN returned; `None` = no series matches, so nothing was written.
     pub fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
-        self.sequencer.delete(request)
+        self.sequencer.delete(request, true)
     }
 
     /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
@@ -149,6 +154,7 @@ impl Engine {
         if flushed != Maintained::Idle {
             return Ok(flushed);
         }
+        self.join_invalidations()?;
         let indexed = self.tidy_index(false)?;
         if indexed != Maintained::Idle {
             return Ok(indexed);

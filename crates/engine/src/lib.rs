@@ -73,8 +73,9 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, TimeKind};
 pub use engine::{
-    BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
-    NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
+    AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Damage, DamagedSegment,
+    DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained, Metrics, NewColumn,
+    NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing, RelationChange,
     Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed, Transaction,
     Unordered, Verified,
 };

@@ -121,6 +121,7 @@ impl Fault {
                 ConstraintKind::Unique => Self::DuplicateKey,
             },
             EngineError::RelationChanged { .. }
+            | EngineError::RefreshRunning
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
             EngineError::RowLocked { .. } => Self::Locked,
