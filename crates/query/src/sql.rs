@@ -1,6 +1,7 @@
 //! The entry point: one statement, one snapshot, one result.
 
 mod acquisition;
+mod aggregate;
 mod session;
 mod show;
 
@@ -268,7 +269,9 @@ impl Sql {
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
-            Statement::Change(_) | Statement::Call(_) if self.transaction.is_some() => {
+            Statement::Change(_) | Statement::Call(_) | Statement::Aggregate(_)
+                if self.transaction.is_some() =>
+            {
                 Err(Error::Unsupported {
                     statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
                         .to_owned(),
@@ -286,20 +289,11 @@ impl Sql {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
-            Statement::Kill(id) => {
-                let allowed = self.principal.check_admin();
-                allowed.map_err(|error| Error::Denied(Box::new(error)))?;
-                if shared.statements.kill(id) {
-                    Ok(Answer::of_rows(0, running, &shared.options))
-                } else {
-                    Err(Error::UnknownName {
-                        what: "running query",
-                        name: id.to_string(),
-                        nearest: None,
-                        position: None,
-                    })
-                }
+            Statement::Aggregate(statement) => {
+                Box::pin(self.aggregate(&reading, &place, statement)).await?;
+                Ok(Answer::of_rows(0, running, &shared.options))
             }
+            Statement::Kill(id) => self.kill(id, running),
         }
     }
 

@@ -144,11 +144,15 @@ impl Fault {
             DefineError::Unknown { what, .. } => match what {
                 Object::Database => Self::UnknownDatabase,
                 Object::Schema => Self::UnknownSchema,
-                Object::Table | Object::View | Object::Sequence => Self::UnknownTable,
+                Object::Table | Object::View | Object::Aggregate | Object::Sequence => {
+                    Self::UnknownTable
+                }
                 Object::Column => Self::UnknownColumn,
                 Object::Index => Self::UnknownName,
             },
-            DefineError::SchemaInUse { .. } | DefineError::NumbersColumn { .. } => Self::InUse,
+            DefineError::SchemaInUse { .. }
+            | DefineError::NumbersColumn { .. }
+            | DefineError::Aggregated { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
@@ -167,6 +171,7 @@ impl Fault {
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }
+            | DefineError::IsAggregate { .. }
             | DefineError::NoTag { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
