@@ -41,8 +41,6 @@ pub(crate) struct WrittenAggregate {
     pub(crate) if_not_exists: bool,
     pub(crate) is_stored_only: bool,
     pub(crate) query: String,
-    /// Where the query begins.
-    pub(crate) position: Option<Position>,
     /// Whether it is computed at once.
     pub(crate) with_data: bool,
 }
@@ -120,7 +118,6 @@ pub(super) fn create(
         if_not_exists,
         is_stored_only: wish.is_stored_only.unwrap_or(false),
         query,
-        position,
         with_data: data.is_none_or(|data| data.with),
     })))
 }

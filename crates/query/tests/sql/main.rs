@@ -7,6 +7,7 @@
 
 mod acquisition;
 mod aggregates;
+mod continuous;
 mod definitions;
 mod frames;
 mod functions;
