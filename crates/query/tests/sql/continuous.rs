@@ -515,3 +515,118 @@ async fn a_transaction_reads_what_it_has_written() {
     transaction.rollback();
     assert_equal(&store, "c", MINUTES, "after it").await;
 }
+
+#[tokio::test]
+async fn aggregates_are_listed_with_what_they_are_made_of() {
+    let store = hour().await;
+    run(
+        &store,
+        &format!(
+            "CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS {MINUTES} WITH NO DATA"
+        ),
+    )
+    .await;
+    run(
+        &store,
+        "CREATE MATERIALIZED VIEW q WITH (timescaledb.continuous, timescaledb.materialized_only) AS SELECT time_bucket('1 hour', minute) AS h, sum(n) AS n FROM c GROUP BY h WITH NO DATA",
+    )
+    .await;
+    let listed = "SELECT hypertable_name, view_schema, view_name, materialized_only, materialization_hypertable_name FROM timescaledb_information.continuous_aggregates ORDER BY view_name";
+    let expected = [
+        "m|public|c|false|_materialized_c",
+        "_materialized_c|public|q|true|_materialized_q",
+    ];
+    assert_eq!(store.rows(listed).await, expected);
+    let definition = "SELECT view_definition FROM timescaledb_information.continuous_aggregates WHERE view_name = 'c'";
+    assert_eq!(store.rows(definition).await, [MINUTES]);
+}
+
+/// Days of a zone have 23, 24 or 25 hours, and months of the calendar have no width.
+#[tokio::test]
+async fn buckets_of_zones_months_dates_and_integers_are_computed_whole() {
+    let store = Store::that_compacts();
+    run(&store, "CREATE TABLE z (time TIMESTAMPTZ, v BIGINT)").await;
+    run(
+        &store,
+        "INSERT INTO z SELECT to_timestamp(1711753200 + 1800 * value), value FROM generate_series(0, 200)",
+    )
+    .await;
+    run(
+        &store,
+        "CREATE TABLE d (day DATE, v BIGINT) WITH (tsdb.hypertable, tsdb.partition_column = 'day')",
+    )
+    .await;
+    run(
+        &store,
+        "INSERT INTO d VALUES ('2024-01-30', 1), ('2024-02-01', 2), ('2024-02-29', 3), ('2024-03-01', 4)",
+    )
+    .await;
+    for (view, table, query, late) in [
+        (
+            "a",
+            "z",
+            "SELECT time_bucket('1 day', time, 'Europe/Berlin') AS t, sum(v) AS v, count(*) AS n FROM z GROUP BY t",
+            "'2024-03-31 00:30:00Z'",
+        ),
+        (
+            "b",
+            "z",
+            "SELECT time_bucket('1 month', time) AS t, sum(v) AS v, count(*) AS n FROM z GROUP BY t",
+            "'2024-03-31 00:31:00Z'",
+        ),
+        (
+            "e",
+            "d",
+            "SELECT time_bucket('1 month', day) AS t, sum(v) AS v, count(*) AS n FROM d GROUP BY t",
+            "'2024-02-15'",
+        ),
+        (
+            "f",
+            "d",
+            "SELECT time_bucket('7 days', day) AS t, sum(v) AS v, count(*) AS n FROM d GROUP BY t",
+            "'2024-02-16'",
+        ),
+    ] {
+        run(
+            &store,
+            &format!("CREATE MATERIALIZED VIEW {view} WITH (timescaledb.continuous) AS {query}"),
+        )
+        .await;
+        let stored = format!("SELECT * FROM _materialized_{view}");
+        assert_eq!(store.set(&stored).await, store.set(query).await, "{query}");
+        run(
+            &store,
+            &format!("INSERT INTO {table} VALUES ({late}, 1000)"),
+        )
+        .await;
+        assert_equal(&store, view, query, "a late row").await;
+        let before = written(&store.engine);
+        run(
+            &store,
+            &format!("CALL refresh_continuous_aggregate('{view}', NULL, NULL)"),
+        )
+        .await;
+        assert_eq!(written(&store.engine) - before, 1, "{query}");
+        assert_equal(&store, view, query, "refreshed").await;
+        assert_eq!(store.set(&stored).await, store.set(query).await, "{query}");
+    }
+}
+
+/// What was computed stays when retention drops the rows that it was computed of.
+#[tokio::test]
+async fn stored_answers_outlive_the_retention_of_their_rows() {
+    let store = hour().await;
+    run(
+        &store,
+        &format!("CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS {MINUTES}"),
+    )
+    .await;
+    let before = store.set("SELECT * FROM c").await;
+    store.compact();
+    run(&store, "ALTER TABLE m SET (retention = '30 days')").await;
+    while store.engine.maintain().unwrap() != nilometer_engine::Maintained::Idle {}
+    assert_eq!(store.rows("SELECT count(*) FROM m").await, ["0"]);
+    assert_eq!(store.set("SELECT * FROM c").await, before);
+    run(&store, "CALL refresh_continuous_aggregate('c', NULL, NULL)").await;
+    assert_eq!(store.set("SELECT * FROM c").await, before);
+}

@@ -229,6 +229,9 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
         "notify" => Statement::Unsupported("NOTIFY"),
         "lock" if is_lock_of_readers(&mut reader) => Statement::Done("LOCK TABLE"),
         "lock" => Statement::Unsupported("LOCK"),
+        "call" if reader.take("refresh_continuous_aggregate") => {
+            Statement::Change("CALL".to_owned())
+        }
         "call" => Statement::Unsupported("CALL"),
         "do" => Statement::Unsupported("DO"),
         "insert" => Statement::Change("INSERT 0".to_owned()),
@@ -250,7 +253,9 @@ fn tag(first: &str, reader: &mut Reader<'_>) -> String {
                 "or" | "replace" | "unique" | "temporary" | "temp" | "unlogged" | "recursive"
             ) {
                 words.push(word.to_uppercase());
-                break;
+                if word != "materialized" {
+                    break;
+                }
             }
         }
     } else if first == "truncate" {
@@ -603,6 +608,15 @@ mod tests {
                 Statement::Change("CREATE VIEW".to_owned()),
             ),
             ("DROP TABLE t", Statement::Change("DROP TABLE".to_owned())),
+            (
+                "DROP MATERIALIZED VIEW v",
+                Statement::Change("DROP MATERIALIZED VIEW".to_owned()),
+            ),
+            (
+                "CALL refresh_continuous_aggregate('v', NULL, NULL)",
+                Statement::Change("CALL".to_owned()),
+            ),
+            ("CALL f()", Statement::Unsupported("CALL")),
             ("WITH x AS (SELECT 1) SELECT * FROM x", Statement::Query),
             ("UNLISTEN *", Statement::Done("UNLISTEN")),
             (

@@ -31,6 +31,9 @@ pub(super) fn extensions(sink: &mut Sink) -> Result<()> {
 /// Adds the rows of a table.
 pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
     let catalogue = &source.catalogue;
+    if source.table.name == "continuous_aggregates" {
+        return aggregates(source, sink);
+    }
     for object in &catalogue.objects {
         let Of::Series(table) = &object.of else {
             continue;
@@ -44,6 +47,41 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
             "hypertables" => hypertable(source, object, table, space.is_some(), sink)?,
             _ => dimensions(source, object, table, space.as_ref(), sink)?,
         }
+    }
+    Ok(())
+}
+
+/// Views whose answers are stored.
+fn aggregates(source: &Source, sink: &mut Sink) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let snapshot = source.reading.snapshot();
+    let owner = catalogue.roles.first().map(|role| role.name.as_str());
+    for object in &catalogue.objects {
+        let Of::View(query) = &object.of else {
+            continue;
+        };
+        let schema = catalogue.schema_of(object);
+        let found = define::aggregate(snapshot, &catalogue.database, schema, &object.name);
+        let Some(found) = found else { continue };
+        let inner = &found.source;
+        // Of an aggregate of aggregates what is meant is the table with the answers of the inner one.
+        let stored = define::aggregate(snapshot, &inner.database, &inner.schema, &inner.table);
+        let hypertable = stored.map_or_else(|| inner.table.clone(), |stored| stored.stored);
+        let table = snapshot.table(&catalogue.database, schema, &found.stored);
+        let cold = table.and_then(|table| table.settings.cold_after_ns);
+        sink.row(|column| match column {
+            "hypertable_schema" => inner.schema.as_str().into(),
+            "hypertable_name" => hypertable.as_str().into(),
+            "view_schema" | "materialization_hypertable_schema" => schema.into(),
+            "view_name" => object.name.as_str().into(),
+            "view_owner" => owner.into(),
+            "materialized_only" => found.is_stored_only.into(),
+            "compression_enabled" => cold.is_some_and(|ns| ns < i64::MAX).into(),
+            "materialization_hypertable_name" => found.stored.as_str().into(),
+            "view_definition" => query.as_str().into(),
+            "finalized" => true.into(),
+            _ => Cell::Null,
+        })?;
     }
     Ok(())
 }
