@@ -146,6 +146,11 @@ impl Engine {
         self.sequencer.delete(request, true)
     }
 
+    /// As [`Self::delete`], for who drops rows because they are old: answers that continuous aggregates have stored of them stay.
+    pub fn delete_old(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
+        self.sequencer.delete(request, false)
+    }
+
     /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {

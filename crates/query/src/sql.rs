@@ -2,6 +2,7 @@
 
 mod acquisition;
 mod aggregate;
+mod change;
 mod session;
 mod show;
 
@@ -42,7 +43,6 @@ use crate::statement::name::{NameScope, Path, TableName};
 use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
-use crate::tables::describe;
 use crate::tables::names;
 use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
@@ -638,22 +638,6 @@ impl Sql {
     #[doc(hidden)]
     pub fn templates(&self) -> usize {
         self.queries.planner.templates()
-    }
-
-    async fn change(
-        &self,
-        reading: &ReadContext,
-        place: NameScope,
-        written: WrittenChange,
-    ) -> Result<(), Error> {
-        if let Some((name, query)) = write::change::new_view(&place, &written)? {
-            describe::check_view(reading, &name, query).await?;
-        }
-        write::check_new(reading, &place, &written.change).await?;
-        let engine = Arc::clone(&self.shared().engine);
-        let principal = self.principal.clone();
-        let change = move || write::change::run(&engine, &principal, place, written);
-        blocking(&self.shared().executor, change).await
     }
 }
 
