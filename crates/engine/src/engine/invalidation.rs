@@ -333,7 +333,9 @@ impl Engine {
         drop(relations);
         let noted = self.sequencer.noted();
         noted.count_from(last);
-        watches.into_iter().for_each(|watch| noted.watch(watch));
+        for watch in watches {
+            noted.watch(watch);
+        }
     }
 }
 

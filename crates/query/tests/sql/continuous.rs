@@ -552,7 +552,7 @@ async fn aggregates_are_listed_with_what_they_are_made_of() {
 
 /// Days of a zone have 23, 24 or 25 hours, and months of the calendar have no width.
 #[tokio::test]
-async fn buckets_of_zones_months_dates_and_integers_are_computed_whole() {
+async fn buckets_of_zones_months_and_dates_are_computed_whole() {
     let store = Store::that_compacts();
     run(&store, "CREATE TABLE z (time TIMESTAMPTZ, v BIGINT)").await;
     run(

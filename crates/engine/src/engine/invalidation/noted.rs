@@ -213,8 +213,10 @@ impl Watch {
         }
         let changes = batch.relations.iter().filter_map(|change| match change {
             Change::Create(_) | Change::Declare(..) => None,
-            Change::Drop(id) | Change::Insert(id, _) | Change::Replace(id, _) => Some(*id),
-            Change::Delete(id, _) => Some(*id),
+            Change::Drop(id)
+            | Change::Insert(id, _)
+            | Change::Replace(id, _)
+            | Change::Delete(id, _) => Some(*id),
         });
         for id in changes {
             if self.sources.contains(&AggregateSource::Relation(id)) {
