@@ -239,23 +239,28 @@ impl Sql {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.refresh_once(aggregate, window).await {
-                Ok(true) => return Ok(()),
-                Ok(false) if tries < TRIES_MAX => {}
-                Ok(false) => {
-                    return Err(Error::Plan {
-                        message: format!(
-                            "the tables of \"{}\" are made anew again and again; refresh it later",
-                            aggregate.name.table
-                        ),
-                        position: None,
-                    });
-                }
-                Err(Error::Engine(
-                    EngineError::TransactionOvertaken { .. } | EngineError::RelationChanged { .. },
-                )) if tries < TRIES_MAX => {}
-                Err(error) => return Err(error),
+            let done = self.refresh_once(aggregate, window).await;
+            let is_overtaken = matches!(
+                &done,
+                Ok(false)
+                    | Err(Error::Engine(
+                        EngineError::TransactionOvertaken { .. }
+                            | EngineError::RelationChanged { .. },
+                    ))
+            );
+            if is_overtaken && tries < TRIES_MAX {
+                continue;
             }
+            if done? {
+                return Ok(());
+            }
+            return Err(Error::Plan {
+                message: format!(
+                    "the tables of \"{}\" are made anew again and again; refresh it later",
+                    aggregate.name.table
+                ),
+                position: None,
+            });
         }
     }
 

@@ -22,8 +22,8 @@ pub(crate) enum AggregateStatement {
     Create(Box<WrittenAggregate>),
     Refresh {
         view: Path,
-        from: Expr,
-        until: Expr,
+        from: Box<Expr>,
+        until: Box<Expr>,
         /// Whether what has not changed is computed too.
         is_forced: bool,
     },
@@ -168,7 +168,7 @@ pub(super) fn refresh(grammar: &mut Grammar<'_>) -> Result<AggregateStatement, E
         };
         match name {
             Some(name) if grammar.token(&Token::RArrow) => {
-                named.push((name, grammar.expression()?))
+                named.push((name, grammar.expression()?));
             }
             _ if named.is_empty() => places.push(written),
             _ => {
@@ -216,8 +216,8 @@ pub(super) fn refresh(grammar: &mut Grammar<'_>) -> Result<AggregateStatement, E
     let view = named_view(&view).ok_or_else(|| wrong(format!("write {USAGE}")))?;
     Ok(AggregateStatement::Refresh {
         view,
-        from,
-        until,
+        from: Box::new(from),
+        until: Box::new(until),
         is_forced,
     })
 }

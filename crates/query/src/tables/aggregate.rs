@@ -31,6 +31,21 @@ const DAY_NS: i64 = 86_400_000_000_000;
 /// Ranges in which a query is planned for itself. More are joined: what lies between is computed too.
 const RANGES_MAX: usize = 4;
 
+/// Ranges of buckets [start, end).
+type Ranges = Vec<(i64, i64)>;
+
+/// What a continuous aggregate stands for in a statement.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Meant {
+    /// Its answer.
+    #[default]
+    Answer,
+    /// Of the one of this name its query, in a range of buckets; of all others their answers.
+    Query(Arc<(String, (i64, i64))>),
+    /// Its columns and its time.
+    Columns,
+}
+
 /// A range of buckets [start, end) that the source of an aggregate is restricted to.
 #[derive(Debug, Clone)]
 pub(crate) struct Restriction {
@@ -134,9 +149,10 @@ impl AggregateTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        Err(DataFusionError::Internal(
-            "a continuous aggregate that is only looked at was read".to_owned(),
-        ))
+        Err(DataFusionError::Internal(format!(
+            "the continuous aggregate {} is only looked at, and was read",
+            self.name.shown()
+        )))
     }
 }
 
@@ -349,7 +365,7 @@ pub(crate) fn restricted(
 }
 
 /// Ranges that are planned each for itself, and what they leave.
-pub(crate) fn divided(invalid: Vec<(i64, i64)>) -> (Vec<(i64, i64)>, Vec<(i64, i64)>) {
+pub(crate) fn divided(invalid: Ranges) -> (Ranges, Ranges) {
     let invalid = few(invalid, RANGES_MAX);
     let valid = complement(&invalid);
     (invalid, valid)

@@ -33,7 +33,7 @@ use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, TableName};
 use crate::statement::{Bounds, Question, Statement, parse, tokens};
-use crate::tables::aggregate::{AggregateTable, Reads, Restriction};
+use crate::tables::aggregate::{AggregateTable, Meant, Reads, Restriction};
 use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
 use crate::tables::system;
@@ -87,10 +87,8 @@ pub(crate) struct ReadContext {
     reads: Vec<Reads>,
     /// The source of the innermost of them has only these buckets.
     restriction: Option<Arc<Restriction>>,
-    /// A continuous aggregate, by its name, whose query is meant and not its stored answers, in a range of buckets.
-    computing: Option<Arc<(String, (i64, i64))>>,
-    /// Continuous aggregates are only looked at.
-    is_analysed: bool,
+    /// What continuous aggregates stand for.
+    meant: Meant,
 }
 
 /// A table that is being looked for.
@@ -198,8 +196,7 @@ impl ReadContext {
             view_error: Arc::default(),
             reads: Vec::new(),
             restriction: None,
-            computing: None,
-            is_analysed: false,
+            meant: Meant::default(),
         }
     }
 
@@ -489,7 +486,10 @@ impl ReadContext {
                 let (database, schema) = (&name.database, &name.schema);
                 let aggregate = define::aggregate(&self.snapshot, database, schema, &name.table);
                 let looked_at = aggregate.and_then(|it| AggregateTable::of(&self.snapshot, &it));
-                if let Some(table) = looked_at.clone().filter(|_| self.is_analysed) {
+                if let Some(table) = looked_at
+                    .clone()
+                    .filter(|_| matches!(self.meant, Meant::Columns))
+                {
                     return Some(Arc::new(table));
                 }
                 let plan = self.expand(name, &query).await?;

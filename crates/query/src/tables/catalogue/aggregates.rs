@@ -13,7 +13,9 @@ use nilometer_service::define::Aggregate;
 use super::ReadContext;
 use crate::error::Error;
 use crate::statement::name::TableName;
-use crate::tables::aggregate::{Parts, Reads, Restriction, divided, invalid, restricted, together};
+use crate::tables::aggregate::{
+    Meant, Parts, Reads, Restriction, divided, invalid, restricted, together,
+};
 use crate::tables::table::Table;
 
 impl ReadContext {
@@ -28,7 +30,7 @@ impl ReadContext {
     /// The same, for who only looks at continuous aggregates.
     pub(crate) fn analysed(&self) -> Self {
         Self {
-            is_analysed: true,
+            meant: Meant::Columns,
             ..self.clone()
         }
     }
@@ -36,7 +38,7 @@ impl ReadContext {
     /// The same, for who computes what a continuous aggregate shall store.
     pub(crate) fn computing(&self, view: String, range: (i64, i64)) -> Self {
         Self {
-            computing: Some(Arc::new((view, range))),
+            meant: Meant::Query(Arc::new((view, range))),
             ..self.clone()
         }
     }
@@ -65,11 +67,11 @@ impl ReadContext {
                         kind,
                     })
                 }),
-                computing: None,
+                meant: Meant::Answer,
                 ..self.clone()
             }
         };
-        if let Some(computing) = &self.computing
+        if let Meant::Query(computing) = &self.meant
             && computing.0 == name.shown()
         {
             return inside(Some(computing.1)).plan_query(name, query).await;
