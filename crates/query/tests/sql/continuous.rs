@@ -355,7 +355,7 @@ fn drawn(drawn: &mut Drawn, newest: &mut u64) -> String {
             let rows: Vec<String> = [*newest, late, late + 1]
                 .iter()
                 .map(|second| {
-                    let host = ["a", "b", "c"][drawn.below(3) as usize];
+                    let host = ["a", "b", "c"][usize::try_from(drawn.below(3)).unwrap()];
                     format!("(to_timestamp({second}), '{host}', {})", drawn.below(100))
                 })
                 .collect();
@@ -372,14 +372,14 @@ fn drawn(drawn: &mut Drawn, newest: &mut u64) -> String {
         }
         6 => "CALL refresh_continuous_aggregate('c', NULL, NULL)".to_owned(),
         7 => {
-            let view = ["c", "q"][drawn.below(2) as usize];
+            let view = ["c", "q"][usize::try_from(drawn.below(2)).unwrap()];
             format!(
                 "CALL refresh_continuous_aggregate('{view}', NULL, {})",
                 drawn.time()
             )
         }
         8 => {
-            let view = ["c", "q"][drawn.below(2) as usize];
+            let view = ["c", "q"][usize::try_from(drawn.below(2)).unwrap()];
             let from = drawn.below(*newest + 1);
             format!(
                 "CALL refresh_continuous_aggregate('{view}', to_timestamp({from}), to_timestamp({}), force => {})",
