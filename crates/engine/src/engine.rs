@@ -7,6 +7,7 @@
 
 mod change;
 mod copies;
+mod invalidation;
 mod maintain;
 mod names;
 mod open;
@@ -41,7 +42,7 @@ pub(crate) use site::Site;
 
 pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
-pub(crate) use change::ddl::find_table;
+pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
@@ -49,6 +50,10 @@ pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
+pub(crate) use invalidation::Noted;
+pub use invalidation::{
+    AGGREGATE_SOURCES, AggregateKey, AggregateSource, INVALIDATIONS, Invalidation, Refreshing,
+};
 pub use maintain::convert::Converted;
 pub use maintain::expire::RetentionPause;
 pub use maintain::flush::Maintained;
@@ -140,7 +145,12 @@ impl Engine {
     /// Deletes every row of the request that was acknowledged before, and none that is written later. Durable and visible
     /// on return, at the LSN returned; `None` = no series matches, so nothing was written.
     pub fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
-        self.sequencer.delete(request)
+        self.sequencer.delete(request, true)
+    }
+
+    /// As [`Self::delete`], for who drops rows because they are old: answers that continuous aggregates have stored of them stay.
+    pub fn delete_old(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
+        self.sequencer.delete(request, false)
     }
 
     /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
@@ -151,6 +161,7 @@ impl Engine {
         if flushed != Maintained::Idle {
             return Ok(flushed);
         }
+        self.join_invalidations()?;
         let indexed = self.tidy_index(false)?;
         if indexed != Maintained::Idle {
             return Ok(indexed);

@@ -428,6 +428,11 @@ pub enum Error {
         /// Its time in nanoseconds since 1970.
         time: i64,
     },
+    /// A continuous aggregate is refreshed by one at a time.
+    #[error(
+        "a refresh of this continuous aggregate runs already; nothing was changed: wait for its end and refresh again"
+    )]
+    RefreshRunning,
     /// Rows of a relation that a statement has read are not the same any more.
     #[error(
         "a row of the relation \"{relation}\" was written or deleted after this statement had read it; nothing was changed: run the statement again"

@@ -73,10 +73,11 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, TimeKind};
 pub use engine::{
-    BackupReport, Converted, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained,
-    Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable,
-    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep,
-    Scrubbed, Transaction, Unordered, Verified,
+    AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
+    DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
+    Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
+    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed,
+    Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait};
 pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};

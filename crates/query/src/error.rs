@@ -278,14 +278,17 @@ impl Error {
                 nearest,
                 position,
             },
-            Object::Database | Object::Schema | Object::View | Object::Sequence | Object::Index => {
-                Self::UnknownName {
-                    what: what.word(),
-                    name,
-                    nearest,
-                    position,
-                }
-            }
+            Object::Database
+            | Object::Schema
+            | Object::View
+            | Object::Aggregate
+            | Object::Sequence
+            | Object::Index => Self::UnknownName {
+                what: what.word(),
+                name,
+                nearest,
+                position,
+            },
         }
     }
 

@@ -20,9 +20,11 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use json::{JsonOperators, is_json};
 pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
-pub(crate) use time::bucket::{Buckets, DAY_NS, Shift};
+pub(crate) use time::bucket::{Buckets, DAY_NS, Shift, Width};
 pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
-pub(crate) use time::time_bucket::{NAME as TIME_BUCKET, TimeBucket, series_buckets, width, zone};
+pub(crate) use time::time_bucket::{
+    NAME as TIME_BUCKET, TimeBucket, buckets_of, series_buckets, width, zone,
+};
 pub(crate) use time::year::Extract;
 
 /// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.

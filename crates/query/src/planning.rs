@@ -8,6 +8,7 @@ pub(crate) mod bounds;
 pub(crate) mod caret;
 pub(crate) mod few_rows;
 pub(crate) mod filter;
+pub(crate) mod incremental;
 pub(crate) mod narrow;
 pub(crate) mod plain;
 pub(crate) mod plan;

@@ -1,8 +1,10 @@
 //! The entry point: one statement, one snapshot, one result.
 
 mod acquisition;
+mod aggregate;
 mod analyzed;
 mod call;
+mod change;
 mod described;
 mod session;
 mod show;
@@ -43,6 +45,7 @@ use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
+use crate::tables::names;
 use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
@@ -298,7 +301,10 @@ impl Sql {
                 Ok(self.written((0, writing)))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
-            Statement::Change(_) | Statement::Call(_) | Statement::CallOfRows(_)
+            Statement::Change(_)
+            | Statement::Call(_)
+            | Statement::CallOfRows(_)
+            | Statement::Aggregate(_)
                 if self.transaction.is_some() =>
             {
                 Err(Error::Unsupported {
@@ -313,20 +319,11 @@ impl Sql {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
-            Statement::Kill(id) => {
-                let allowed = self.principal.check_admin();
-                allowed.map_err(|error| Error::Denied(Box::new(error)))?;
-                if shared.statements.kill(id) {
-                    Ok(Answer::of_rows(0, running, &shared.options))
-                } else {
-                    Err(Error::UnknownName {
-                        what: "running query",
-                        name: id.to_string(),
-                        nearest: None,
-                        position: None,
-                    })
-                }
+            Statement::Aggregate(statement) => {
+                Box::pin(self.aggregate(&reading, &place, statement)).await?;
+                Ok(Answer::of_rows(0, running, &shared.options))
             }
+            Statement::Kill(id) => self.kill(id, running),
         }
     }
 
@@ -519,22 +516,6 @@ impl Sql {
     #[doc(hidden)]
     pub fn templates(&self) -> usize {
         self.queries.planner.templates()
-    }
-
-    async fn change(
-        &self,
-        reading: &ReadContext,
-        place: NameScope,
-        written: WrittenChange,
-    ) -> Result<(), Error> {
-        if let Some((name, query)) = write::change::new_view(&place, &written)? {
-            describe::check_view(reading, &name, query).await?;
-        }
-        write::check_new(reading, &place, &written.change).await?;
-        let engine = Arc::clone(&self.shared().engine);
-        let principal = self.principal.clone();
-        let change = move || write::change::run(&engine, &principal, place, written);
-        blocking(&self.shared().executor, change).await
     }
 }
 

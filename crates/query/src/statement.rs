@@ -1,5 +1,6 @@
 //! From text to one statement that may run: its size and depth are bounded before anything recurses over it.
 
+mod aggregate;
 mod bounds;
 mod change;
 mod grammar;
@@ -26,6 +27,7 @@ use bounds::{check_tables, check_tokens, unsupported};
 use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
 use headings::Headings;
 
+pub(crate) use aggregate::{AggregateStatement, WrittenAggregate};
 pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
 pub(crate) use timescale::{Bound, Call, CallOfRows, What};
@@ -62,6 +64,8 @@ pub(crate) enum Statement {
     Call(Box<Call>),
     /// One for each row of a query.
     CallOfRows(Box<CallOfRows>),
+    /// Of a continuous aggregate.
+    Aggregate(AggregateStatement),
     /// Ends the query of this number.
     Kill(u64),
 }
@@ -79,7 +83,12 @@ impl Statement {
     pub(crate) fn needs_memory(&self) -> bool {
         !matches!(
             self,
-            Self::Show(_) | Self::Change(_) | Self::Call(_) | Self::CallOfRows(_) | Self::Kill(_)
+            Self::Show(_)
+                | Self::Change(_)
+                | Self::Call(_)
+                | Self::CallOfRows(_)
+                | Self::Aggregate(_)
+                | Self::Kill(_)
         )
     }
 
@@ -199,6 +208,10 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     }
     let words: Vec<String> = session::words(tokens).take(2).collect();
     let first = words.first().map_or("", String::as_str);
+    let is_aggregate = words.get(1).is_some_and(|second| second == "materialized");
+    if is_aggregate || aggregate::is_refresh(&words) {
+        return of_aggregate(tokens, sql, first);
+    }
     if ![
         "create", "alter", "drop", "comment", "show", "describe", "desc", "kill",
     ]
@@ -232,6 +245,34 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     };
     grammar.end()?;
     Ok(Some(found))
+}
+
+/// A statement of a continuous aggregate.
+fn of_aggregate(
+    tokens: &[TokenWithSpan],
+    sql: &str,
+    first: &str,
+) -> Result<Option<Statement>, Error> {
+    let mut tokens = tokens.to_vec();
+    let data = match first {
+        "create" => aggregate::take_data(&mut tokens),
+        _ => None,
+    };
+    let dialect = GenericDialect {};
+    let mut grammar = Grammar::new(tokens, &dialect);
+    grammar.word(first);
+    if first != "call" && !grammar.words(&["materialized", "view"]) {
+        return grammar.expected("VIEW");
+    }
+    let found = match first {
+        "create" => aggregate::create(&mut grammar, sql, data)?,
+        "alter" => aggregate::alter(&mut grammar)?,
+        "drop" => aggregate::drop(&mut grammar)?,
+        "call" => aggregate::refresh(&mut grammar)?,
+        _ => return Ok(None),
+    };
+    grammar.end()?;
+    Ok(Some(Statement::Aggregate(found)))
 }
 
 /// Checks a statement of the planner's, and puts values and types where they are missing.

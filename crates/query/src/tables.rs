@@ -2,6 +2,7 @@
 //!
 //! Does: look names up; give tables, relations, views and the schemas `system`, `pg_catalog` and `information_schema`. Does not: read rows of tables (`operators` does).
 
+pub(crate) mod aggregate;
 pub(crate) mod catalogue;
 pub(crate) mod describe;
 pub(crate) mod names;

@@ -152,14 +152,16 @@ impl Engine {
         drop(ahead);
         sequencer.report_index();
         repair.mend_opened()?;
-        Ok(Self {
+        let engine = Self {
             backups: Backups::new(shared()),
             repair,
             jobs,
             sequencer,
             locks: Arc::default(),
             site,
-        })
+        };
+        engine.load_aggregates();
+        Ok(engine)
     }
 
     /// Opens the store in `dir` on the machine's disk, or starts one if the folder is empty or absent.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::batch::{Batch, BatchKey};
 use crate::catalogue::{Catalogue, Entries};
 use crate::definition::Definition;
+use crate::engine::Noted;
 use crate::engine::names::{Changing, SharedCatalogue};
 use crate::engine::site::Site;
 use crate::engine::versions::Versions;
@@ -38,6 +39,8 @@ pub(crate) struct Sequencer {
     relations: RwLock<Relations>,
     /// What relations must remember.
     pins: Pins,
+    /// Aggregates whose sources are written to.
+    noted: Noted,
     counters: Counters,
 }
 
@@ -111,6 +114,7 @@ impl Sequencer {
             keys: Mutex::new(Rank::Keys, recovered.keys),
             relations: RwLock::new(Rank::Relations, recovered.relations),
             pins: Pins::default(),
+            noted: Noted::default(),
             counters,
         }
     }
@@ -124,6 +128,7 @@ impl Sequencer {
         still_holds: impl FnOnce(&State) -> bool,
     ) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
+        let generation = self.note(&mut batch);
         let mut payload =
             record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
         self.site.space().wrote(payload.len() as u64);
@@ -138,7 +143,7 @@ impl Sequencer {
             self.check_poisoned()?;
             // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
             // no exception: its rows may have been left out because their table was dropped.
-            if self.catalogue_epoch() != epoch {
+            if self.catalogue_epoch() != epoch || self.noted.generation() != generation {
                 return Ok(None);
             }
             let state = self.versions.now();
@@ -186,7 +191,8 @@ impl Sequencer {
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
-            let made = build(lsn).and_then(|batch| {
+            let made = build(lsn).and_then(|mut batch| {
+                self.note(&mut batch);
                 let payload =
                     record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
                 self.apply_relations(lsn, &batch.relations)?;
@@ -207,6 +213,17 @@ impl Sequencer {
         };
         self.log.sync(lsn)?;
         Ok(lsn)
+    }
+
+    /// Adds to a batch the ranges of time in which it makes stored answers of aggregates wrong; returns the generation at
+    /// which that is so.
+    pub(in crate::engine) fn note(&self, batch: &mut Batch) -> u64 {
+        let is_there = |id| self.relations().schema(id).is_some();
+        self.noted.note(batch, is_there)
+    }
+
+    pub(in crate::engine) fn noted(&self) -> &Noted {
+        &self.noted
     }
 
     /// Everything up to the LSN that `visible` says, with the names of now.

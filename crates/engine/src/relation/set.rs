@@ -418,6 +418,12 @@ impl Relations {
         all
     }
 
+    /// The relations of a name that are there now, in whatever schema.
+    pub(crate) fn everywhere(&self, name: &str) -> Vec<Arc<RelationSchema>> {
+        let named = self.by_name.keys().filter_map(|id| self.named(*id, name));
+        named.cloned().collect()
+    }
+
     /// The row whose key of this number has these values, as of an LSN.
     pub(crate) fn find(
         &self,
@@ -431,7 +437,7 @@ impl Relations {
     }
 
     /// A relation that is there now.
-    pub(super) fn schema(&self, id: RelationId) -> Option<&Arc<RelationSchema>> {
+    pub(crate) fn schema(&self, id: RelationId) -> Option<&Arc<RelationSchema>> {
         let relation = self.by_id.get(&id).filter(|it| it.to == LIVE);
         relation.map(|relation| &relation.schema)
     }

@@ -7,6 +7,7 @@ mod declared;
 mod duplicates;
 mod idempotency;
 mod inspect;
+mod invalidations;
 mod large;
 mod many_columns;
 mod narrowed;

@@ -55,4 +55,19 @@ impl Sql {
         };
         Ok(Answer::of_batch(batch, running, options))
     }
+
+    /// Ends a query of somebody's.
+    pub(super) fn kill(&self, id: u64, running: Running) -> Result<Answer, Error> {
+        let allowed = self.principal.check_admin();
+        allowed.map_err(|error| Error::Denied(Box::new(error)))?;
+        if self.shared().statements.kill(id) {
+            return Ok(Answer::of_rows(0, running, self.options()));
+        }
+        Err(Error::UnknownName {
+            what: "running query",
+            name: id.to_string(),
+            nearest: None,
+            position: None,
+        })
+    }
 }

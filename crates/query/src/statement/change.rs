@@ -367,7 +367,7 @@ fn create_view(
 }
 
 /// The text from one place to another; to the end if the other is nowhere.
-fn between(sql: &str, start: Option<Position>, end: Option<Position>) -> &str {
+pub(super) fn between(sql: &str, start: Option<Position>, end: Option<Position>) -> &str {
     let start = start.map_or(0, |at| offset(sql, at));
     let end = end.map_or(sql.len(), |at| offset(sql, at));
     let end = if end <= start { sql.len() } else { end };

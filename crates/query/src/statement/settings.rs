@@ -58,6 +58,50 @@ pub(crate) struct TableWish {
     pub(crate) payload: Option<String>,
 }
 
+/// What a list says about a continuous aggregate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AggregateWish {
+    pub(crate) is_continuous: bool,
+    pub(crate) is_stored_only: Option<bool>,
+}
+
+/// Settings of a continuous aggregate; the last does nothing here, where groups have no index of their own.
+const OF_AGGREGATE: [&str; 3] = [
+    "tsdb.continuous",
+    "tsdb.materialized_only",
+    "tsdb.create_group_indexes",
+];
+
+/// What a list says about a continuous aggregate.
+pub(crate) fn of_aggregate(list: &[Setting]) -> Result<AggregateWish, Error> {
+    let mut wish = AggregateWish::default();
+    for setting in list {
+        match setting.name.as_str() {
+            "tsdb.continuous" => wish.is_continuous = setting.is_on()?,
+            "tsdb.materialized_only" => wish.is_stored_only = Some(setting.is_on()?),
+            "tsdb.create_group_indexes" => {
+                setting.is_on()?;
+            }
+            name => {
+                let known = OF_AGGREGATE.map(str::to_owned);
+                let meant = nearest(name, known)
+                    .map(|name| {
+                        format!("; did you mean {}?", name.replace("tsdb.", "timescaledb."))
+                    })
+                    .unwrap_or_default();
+                return Err(Error::Plan {
+                    message: format!(
+                        "{}: no setting of a continuous aggregate{meant}",
+                        name.replace("tsdb.", "timescaledb.")
+                    ),
+                    position: setting.position,
+                });
+            }
+        }
+    }
+    Ok(wish)
+}
+
 /// Reads a list between parentheses.
 pub(crate) fn parse(grammar: &mut Grammar<'_>) -> Result<Vec<Setting>, Error> {
     grammar.expect(&Token::LParen)?;

@@ -3,6 +3,8 @@
 //! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
 //! what the store says of itself. Does not: hold rows.
 
+mod aggregates;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -31,6 +33,7 @@ use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, TableName};
 use crate::statement::{Bounds, Question, Statement, parse, tokens};
+use crate::tables::aggregate::{AggregateTable, Meant, Reads, Restriction};
 use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
 use crate::tables::system;
@@ -80,6 +83,12 @@ pub(crate) struct ReadContext {
     excluded: Option<Arc<dyn TableProvider>>,
     /// What was wrong with the first view that could not be expanded.
     view_error: Arc<Mutex<Option<ViewError>>>,
+    /// Continuous aggregates around what is planned now, which want to know what it reads.
+    reads: Vec<Reads>,
+    /// The source of the innermost of them has only these buckets.
+    restriction: Option<Arc<Restriction>>,
+    /// What continuous aggregates stand for.
+    meant: Meant,
 }
 
 /// A table that is being looked for.
@@ -185,6 +194,9 @@ impl ReadContext {
             changing: None,
             excluded: None,
             view_error: Arc::default(),
+            reads: Vec::new(),
+            restriction: None,
+            meant: Meant::default(),
         }
     }
 
@@ -376,6 +388,18 @@ impl ReadContext {
         name: &TableName,
         query: &str,
     ) -> std::result::Result<LogicalPlan, Error> {
+        match define::aggregate(&self.snapshot, &name.database, &name.schema, &name.table) {
+            Some(aggregate) => self.plan_aggregate(name, query, &aggregate).await,
+            None => self.plan_query(name, query).await,
+        }
+    }
+
+    /// The plan of the query of a view.
+    pub(crate) async fn plan_query(
+        &self,
+        name: &TableName,
+        query: &str,
+    ) -> std::result::Result<LogicalPlan, Error> {
         let deeper = Self {
             depth: self.depth + 1,
             ..self.clone()
@@ -433,6 +457,10 @@ impl ReadContext {
             .snapshot
             .table(&name.database, &name.schema, &name.table);
         if let Some(schema) = found {
+            for reads in &self.reads {
+                reads.table(&name.shown(), schema.id);
+            }
+            let time = schema.time().0.to_owned();
             let table = Table::new(
                 Arc::clone(&self.snapshot),
                 schema,
@@ -440,19 +468,36 @@ impl ReadContext {
                 self.shared.options.threads,
             );
             let changes = self.changing.as_ref();
-            return Some(Arc::new(if changes.is_some_and(|it| is_same(it, name)) {
+            let table = if changes.is_some_and(|it| is_same(it, name)) {
                 table.with_row_columns()
             } else {
                 table
-            }));
+            };
+            return self.restrict(name, Arc::new(table), &time);
         }
         if let Some(reader) = relation::find(&self.snapshot, name) {
+            for reads in &self.reads {
+                reads.relation(reader.schema().id);
+            }
             return Some(Arc::new(RelationTable::new(reader, name.shown())));
         }
         match define::view(&self.snapshot, &name.database, &name.schema, &name.table) {
             Some(query) => {
+                let (database, schema) = (&name.database, &name.schema);
+                let aggregate = define::aggregate(&self.snapshot, database, schema, &name.table);
+                let looked_at = aggregate.and_then(|it| AggregateTable::of(&self.snapshot, &it));
+                if let Some(table) = looked_at
+                    .clone()
+                    .filter(|_| matches!(self.meant, Meant::Columns))
+                {
+                    return Some(Arc::new(table));
+                }
                 let plan = self.expand(name, &query).await?;
-                Some(Arc::new(ViewTable::new(plan, Some(query))))
+                let view = Arc::new(ViewTable::new(plan, Some(query)));
+                match looked_at {
+                    Some(table) => self.restrict(name, view, table.time().0),
+                    None => Some(view),
+                }
             }
             // PostgreSQL looks its catalogue's names up without a schema, too.
             None => pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table),

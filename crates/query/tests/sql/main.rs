@@ -8,6 +8,7 @@
 mod acquisition;
 mod aggregates;
 mod chunks;
+mod continuous;
 mod definitions;
 mod frames;
 mod functions;

@@ -48,6 +48,22 @@ pub enum DefineError {
         /// The view.
         name: String,
     },
+    /// It is a continuous aggregate, and a view is wanted.
+    #[error("\"{name}\" is a continuous aggregate; write DROP MATERIALIZED VIEW")]
+    IsAggregate {
+        /// The aggregate.
+        name: String,
+    },
+    /// A continuous aggregate is made of it.
+    #[error(
+        "\"{table}\" belongs to the continuous aggregate \"{view}\"; drop that first, with DROP MATERIALIZED VIEW"
+    )]
+    Aggregated {
+        /// The table, relation or aggregate.
+        table: String,
+        /// The aggregate.
+        view: String,
+    },
     /// A relation in which the store keeps what is its own has the name.
     #[error("the name \"{name}\" is taken by what the store keeps for itself")]
     KeepsOwn {
@@ -328,6 +344,8 @@ pub enum Object {
     Table,
     /// A view.
     View,
+    /// A continuous aggregate.
+    Aggregate,
     /// A column.
     Column,
     /// A sequence.
@@ -344,6 +362,7 @@ impl Object {
             Self::Schema => "schema",
             Self::Table => "table",
             Self::View => "view",
+            Self::Aggregate => "continuous aggregate",
             Self::Column => "column",
             Self::Sequence => "sequence",
             Self::Index => "index",

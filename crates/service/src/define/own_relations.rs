@@ -2,6 +2,8 @@
 //!
 //! They begin with "system ", so that no statement names one by accident, and are hidden from every statement.
 
+use nilometer_engine::{AGGREGATE_SOURCES, INVALIDATIONS};
+
 /// Users.
 pub(crate) const USERS: &str = "system users";
 /// What users may do.
@@ -38,15 +40,20 @@ pub(crate) const SEQUENCES: &str = "system sequences";
 pub(crate) const SEQUENCE_OPTIONS: &str = "system sequence options";
 /// Indexes, in each schema.
 pub(crate) const INDEXES: &str = "system indexes";
+/// Continuous aggregates, in each schema. Beside it the engine keeps what they read and where they may be wrong.
+pub(crate) const AGGREGATES: &str = "system aggregates";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
 
-const ALL: [&str; 18] = [
+const ALL: [&str; 21] = [
     COMPRESSION,
     CHUNK_SIZES,
     JOBS,
     JOB_STATISTICS,
     JOB_HISTORY,
+    AGGREGATES,
+    AGGREGATE_SOURCES,
+    INVALIDATIONS,
     SEQUENCES,
     SEQUENCE_OPTIONS,
     INDEXES,

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnDef, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn, NewRelation,
-    Snapshot, TableSchema, TableSettings, nearest,
+    AggregateSource, ColumnDef, Declarations, DeclaredTime, Engine, Error as EngineError,
+    NewColumn, NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
 use super::change::{Change, Column, Path, TableChange, TableName, TableSetting};
@@ -17,6 +17,7 @@ use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
 use super::records::lack_of_records;
+use super::views::aggregates;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
@@ -418,11 +419,15 @@ fn drop_table(
     let name = place.table(path)?;
     let (database, schema, table) = (&name.database, &name.schema, &name.table);
     if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
+        let id = reader.schema().id;
+        aggregates::refuse_in_use(&snapshot, &name, |it| *it == AggregateSource::Relation(id))?;
         engine.drop_relation(database, schema, table)?;
         return Ok(columns::forget_of_relation(engine, &name, reader.schema())?);
     }
     match existing_table(engine, name, if_exists)? {
         Some((name, table)) => {
+            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+            aggregates::refuse_in_use(&snapshot, &name, reads)?;
             engine.drop_table(&name.database, &name.schema, &name.table)?;
             Ok(columns::forget_of_table(engine, &name, &table)?)
         }
@@ -524,7 +529,10 @@ fn alter_table(
             )
         }
         TableChange::Rename { to } => {
-            refuse_view(&engine.snapshot(), name, &to)?;
+            let snapshot = engine.snapshot();
+            refuse_view(&snapshot, name, &to)?;
+            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+            aggregates::refuse_in_use(&snapshot, name, reads)?;
             Ok(engine.rename_table(database, schema, of, &to)?)
         }
         TableChange::Set(list) => {
@@ -635,7 +643,8 @@ fn create_view(
     if known && if_not_exists {
         return Ok(());
     }
-    must_be_new(!known || or_replace, "view", view, &place)?;
+    let is_aggregate = aggregates::aggregate(&snapshot, database, schema, view).is_some();
+    must_be_new(!known || or_replace && !is_aggregate, "view", view, &place)?;
     Ok(views::store(engine, name, query)?)
 }
 
@@ -649,6 +658,10 @@ fn drop_view(
     let name = place.table(path)?;
     refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
     let (database, schema, view) = (&name.database, &name.schema, &name.table);
+    if aggregates::aggregate(&snapshot, database, schema, view).is_some() {
+        let name = view.clone();
+        return Err(DefineError::IsAggregate { name }.about(Part::Name));
+    }
     if views::view(&snapshot, database, schema, view).is_some() {
         return Ok(views::remove(engine, &name)?);
     }

@@ -3,6 +3,8 @@
 //! Does: store the text of the query and find it again, durably and as of a snapshot, so that a schema takes its views
 //! along when it is renamed or dropped. Does not: understand it; the language that wrote it plans it each time it is read.
 
+pub(super) mod aggregates;
+
 use std::sync::Arc;
 
 use nilometer_engine::{

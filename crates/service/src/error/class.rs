@@ -57,6 +57,7 @@ impl Class {
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
             | EngineError::RelationChanged { .. }
+            | EngineError::RefreshRunning
             | EngineError::RowConflict { .. }
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::RowLocked { .. }

@@ -121,6 +121,7 @@ impl Fault {
                 ConstraintKind::Unique => Self::DuplicateKey,
             },
             EngineError::RelationChanged { .. }
+            | EngineError::RefreshRunning
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
             EngineError::RowLocked { .. } => Self::Locked,
@@ -143,13 +144,16 @@ impl Fault {
             DefineError::Unknown { what, .. } => match what {
                 Object::Database => Self::UnknownDatabase,
                 Object::Schema => Self::UnknownSchema,
-                Object::Table | Object::View | Object::Sequence => Self::UnknownTable,
+                Object::Table | Object::View | Object::Aggregate | Object::Sequence => {
+                    Self::UnknownTable
+                }
                 Object::Column => Self::UnknownColumn,
                 Object::Index => Self::UnknownName,
             },
             DefineError::SchemaInUse { .. }
             | DefineError::NumbersColumn { .. }
-            | DefineError::IsInTier { .. } => Self::InUse,
+            | DefineError::IsInTier { .. }
+            | DefineError::Aggregated { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
@@ -176,6 +180,7 @@ impl Fault {
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }
+            | DefineError::IsAggregate { .. }
             | DefineError::NoTag { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }

@@ -252,7 +252,9 @@ fn tag(first: &str, reader: &mut Reader<'_>) -> String {
                 "or" | "replace" | "unique" | "temporary" | "temp" | "unlogged" | "recursive"
             ) {
                 words.push(word.to_uppercase());
-                break;
+                if word != "materialized" {
+                    break;
+                }
             }
         }
     }
@@ -603,6 +605,15 @@ mod tests {
                 Statement::Change("CREATE VIEW".to_owned()),
             ),
             ("DROP TABLE t", Statement::Change("DROP TABLE".to_owned())),
+            (
+                "DROP MATERIALIZED VIEW v",
+                Statement::Change("DROP MATERIALIZED VIEW".to_owned()),
+            ),
+            (
+                "CALL refresh_continuous_aggregate('v', NULL, NULL)",
+                Statement::Change("CALL".to_owned()),
+            ),
+            ("CALL f()", Statement::Unsupported("CALL")),
             ("WITH x AS (SELECT 1) SELECT * FROM x", Statement::Query),
             ("UNLISTEN *", Statement::Done("UNLISTEN")),
             (

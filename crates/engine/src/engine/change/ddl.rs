@@ -432,7 +432,7 @@ fn find_database(catalogue: &Catalogue, name: &str) -> Result<DatabaseId, Error>
     catalogue.database(name).ok_or_else(unknown)
 }
 
-pub(in crate::engine) fn find_schema(
+pub(crate) fn find_schema(
     catalogue: &Catalogue,
     database: &str,
     name: &str,

@@ -26,7 +26,12 @@ pub struct DeleteRequest {
 impl Sequencer {
     /// Deletes every row of the request that was acknowledged before, and none that is written later. Durable and visible
     /// on return, at the LSN returned; `None` = no series matches, so nothing was written.
-    pub(in crate::engine) fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
+    /// `is_noted` = answers that aggregates have stored of the rows are wrong from then on.
+    pub(in crate::engine) fn delete(
+        &self,
+        request: &DeleteRequest,
+        is_noted: bool,
+    ) -> Result<Option<Lsn>, Error> {
         if request.time.is_empty() {
             return Ok(None);
         }
@@ -50,7 +55,7 @@ impl Sequencer {
                 }
                 Some(found)
             };
-            let batch = Batch {
+            let mut batch = Batch {
                 tombstones: vec![Tombstone {
                     lsn: 0,
                     table: request.table.id,
@@ -61,6 +66,10 @@ impl Sequencer {
                 }],
                 ..Batch::default()
             };
+            if is_noted {
+                self.note(&mut batch);
+                self.apply_relations(sequencer.next_lsn, &batch.relations)?;
+            }
             let payload =
                 record::encode_batch(&batch).map_err(|what| what.at(self.site().dir(), 0))?;
             self.sequence(&mut sequencer, batch, payload)

@@ -113,11 +113,13 @@ impl Jobs {
             if is_deleted(&state, &tombstones, &table, last) {
                 continue;
             }
-            self.sequencer.delete(&DeleteRequest {
+            let request = DeleteRequest {
                 table,
                 time: i64::MIN..=last,
                 tags: Vec::new(),
-            })?;
+            };
+            // Answers that were computed of these rows stay.
+            self.sequencer.delete(&request, false)?;
             tables += 1;
         }
         Ok(match tables {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Snapshot;
-use crate::relation::RelationReader;
+use crate::relation::{RelationId, RelationReader};
 
 impl Snapshot {
     /// Names of a schema's relations, sorted; `None` = no such schema.
@@ -11,6 +11,11 @@ impl Snapshot {
         let id = self.schema_id(database, schema)?;
         let all = self.store.relations().of_schema(id, self.lsn());
         Some(all.iter().map(|relation| relation.name.clone()).collect())
+    }
+
+    /// Whether the transaction that reads has changed a relation.
+    pub(crate) fn has_own_rows(&self, id: RelationId) -> bool {
+        self.own.as_ref().is_some_and(|own| own.of(id).is_some())
     }
 
     /// A relation by its name.

@@ -232,12 +232,21 @@ fn buckets(
     Ok(Some(buckets))
 }
 
+/// The buckets that constants make of times of a type; `None` = one of them is NULL.
+pub(crate) fn buckets_of(
+    width: &ScalarValue,
+    optional: &[ScalarValue],
+    time_type: &DataType,
+) -> Result<Option<Buckets>> {
+    let scalar = |value: &ScalarValue| ColumnarValue::Scalar(value.clone());
+    let others: Vec<ColumnarValue> = optional.iter().map(scalar).collect();
+    buckets(&scalar(width), &others, time_type)
+}
+
 /// The buckets of a time that these arguments make, for a series query; `None` = it has none such, or they are wrong.
 pub(crate) fn series_buckets(width: &ScalarValue, optional: &[ScalarValue]) -> Option<Bucket> {
     let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
-    let scalar = |value: &ScalarValue| ColumnarValue::Scalar(value.clone());
-    let others: Vec<ColumnarValue> = optional.iter().map(scalar).collect();
-    let buckets = self::buckets(&scalar(width), &others, &utc).ok()??;
+    let buckets = buckets_of(width, optional, &utc).ok()??;
     let zone = optional.iter().find_map(|value| match value {
         ScalarValue::Utf8(Some(name)) => Some(name.as_str()),
         _ => None,

@@ -246,7 +246,7 @@ pub(super) fn drop_range(
         if !is_meant {
             continue;
         }
-        engine.delete(&DeleteRequest {
+        engine.delete_old(&DeleteRequest {
             table: Arc::clone(table),
             time: chunk.time.clone(),
             tags: Vec::new(),

@@ -40,6 +40,9 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
         return jobs::fill(source.table.name, of, sees_all, sink);
     }
     let catalogue = &source.catalogue;
+    if source.table.name == "continuous_aggregates" {
+        return aggregates(source, sink);
+    }
     let of = (catalogue.as_ref(), source.reading.snapshot());
     for object in &catalogue.objects {
         let Of::Series(table) = &object.of else {
@@ -64,6 +67,41 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
             "dimensions" => dimensions(source, object, table, space.as_ref(), sink)?,
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Views whose answers are stored.
+fn aggregates(source: &Source, sink: &mut Sink) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let snapshot = source.reading.snapshot();
+    let owner = catalogue.roles.first().map(|role| role.name.as_str());
+    for object in &catalogue.objects {
+        let Of::View(query) = &object.of else {
+            continue;
+        };
+        let schema = catalogue.schema_of(object);
+        let found = define::aggregate(snapshot, &catalogue.database, schema, &object.name);
+        let Some(found) = found else { continue };
+        let inner = &found.source;
+        // Of an aggregate of aggregates what is meant is the table with the answers of the inner one.
+        let stored = define::aggregate(snapshot, &inner.database, &inner.schema, &inner.table);
+        let hypertable = stored.map_or_else(|| inner.table.clone(), |stored| stored.stored);
+        let table = snapshot.table(&catalogue.database, schema, &found.stored);
+        let cold = table.and_then(|table| table.settings.cold_after_ns);
+        sink.row(|column| match column {
+            "hypertable_schema" => inner.schema.as_str().into(),
+            "hypertable_name" => hypertable.as_str().into(),
+            "view_schema" | "materialization_hypertable_schema" => schema.into(),
+            "view_name" => object.name.as_str().into(),
+            "view_owner" => owner.into(),
+            "materialized_only" => found.is_stored_only.into(),
+            "compression_enabled" => cold.is_some_and(|ns| ns < i64::MAX).into(),
+            "materialization_hypertable_name" => found.stored.as_str().into(),
+            "view_definition" => query.as_str().into(),
+            "finalized" => true.into(),
+            _ => Cell::Null,
+        })?;
     }
     Ok(())
 }

@@ -1,0 +1,114 @@
+//! Times as few ranges.
+//!
+//! Does: split times where much lies between them; join ranges that touch, or the nearest if they are too many. Does not: know
+//! whose times they are.
+
+/// Ranges of one batch in one table.
+const RANGES_MAX: usize = 16;
+
+/// The ranges that times lie in: split where more than `gap` lies between two of them, at the widest gaps if they are many.
+pub(super) fn spans(times: &[i64], gap: i64) -> Vec<(i64, i64)> {
+    let (Some(&first), Some(&last)) = (times.iter().min(), times.iter().max()) else {
+        return Vec::new();
+    };
+    if last.abs_diff(first) <= gap.unsigned_abs() {
+        return vec![(first, last)];
+    }
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for time in sorted {
+        match ranges.last_mut() {
+            Some((_, end)) if time.abs_diff(*end) <= gap.unsigned_abs() => *end = time,
+            _ => ranges.push((time, time)),
+        }
+    }
+    join(ranges, RANGES_MAX)
+}
+
+/// Ranges in order, those that overlap or touch as one, and no more than `most`: the nearest are joined.
+pub(super) fn join(mut ranges: Vec<(i64, i64)>, most: usize) -> Vec<(i64, i64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (first, last) in ranges {
+        match joined.last_mut() {
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+            _ => joined.push((first, last)),
+        }
+    }
+    if joined.len() <= most {
+        return joined;
+    }
+    let mut gaps: Vec<(u64, usize)> = joined
+        .windows(2)
+        .enumerate()
+        .filter_map(|(at, pair)| match pair {
+            [(_, end), (start, _)] => Some((start.abs_diff(*end), at + 1)),
+            _ => None,
+        })
+        .collect();
+    gaps.sort_unstable_by(|a, b| b.cmp(a));
+    gaps.truncate(most.saturating_sub(1));
+    let mut few: Vec<(i64, i64)> = Vec::new();
+    for (at, (first, last)) in joined.into_iter().enumerate() {
+        match few.last_mut() {
+            Some((_, end)) if !gaps.iter().any(|(_, start)| *start == at) => *end = last,
+            _ => few.push((first, last)),
+        }
+    }
+    few
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_split_where_more_than_a_bucket_lies_between() {
+        assert_eq!(spans(&[], 10), vec![]);
+        assert_eq!(spans(&[5, 1, 11], 10), vec![(1, 11)]);
+        assert_eq!(
+            spans(&[500, 1, 11, 22, 501], 10),
+            vec![(1, 11), (22, 22), (500, 501)]
+        );
+        assert_eq!(
+            spans(&[i64::MAX, i64::MIN], 10),
+            vec![(i64::MIN, i64::MIN), (i64::MAX, i64::MAX)]
+        );
+    }
+
+    #[test]
+    fn too_many_ranges_are_joined_where_the_gaps_are_narrow() {
+        let ranges = vec![(0, 0), (2, 2), (10, 10), (13, 13), (100, 100)];
+        assert_eq!(join(ranges.clone(), 3), vec![(0, 2), (10, 13), (100, 100)]);
+        assert_eq!(join(ranges, 1), vec![(0, 100)]);
+        assert_eq!(join(vec![(5, 9), (1, 4), (2, 3)], 8), vec![(1, 9)]);
+    }
+
+    /// Every time lies in a range, and the ranges are apart.
+    #[test]
+    fn no_time_is_lost() {
+        let mut seed = 7u64;
+        for round in 0..200 {
+            let mut times = Vec::new();
+            for _ in 0..round {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                times.push((seed >> 40).cast_signed());
+            }
+            let ranges = spans(&times, 1_000);
+            assert!(ranges.len() <= RANGES_MAX, "{round}");
+            assert!(
+                ranges.windows(2).all(|pair| pair[0].1 < pair[1].0),
+                "{round}"
+            );
+            for time in times {
+                assert!(
+                    ranges
+                        .iter()
+                        .any(|(first, last)| (*first..=*last).contains(&time))
+                );
+            }
+        }
+    }
+}

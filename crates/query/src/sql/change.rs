@@ -1,0 +1,33 @@
+//! Changes of names, carried out.
+//!
+//! Does: have what a change brings along looked at by the planner, and hand it to the service where blocking is allowed. Does not:
+//! know what a change is (`statement/change.rs` reads it, `nilometer_service::define` carries it out).
+
+use std::sync::Arc;
+
+use super::Sql;
+use crate::error::Error;
+use crate::execution::blocking;
+use crate::statement::WrittenChange;
+use crate::statement::name::NameScope;
+use crate::tables::catalogue::ReadContext;
+use crate::tables::describe;
+use crate::write;
+
+impl Sql {
+    pub(super) async fn change(
+        &self,
+        reading: &ReadContext,
+        place: NameScope,
+        written: WrittenChange,
+    ) -> Result<(), Error> {
+        if let Some((name, query)) = write::change::new_view(&place, &written)? {
+            describe::check_view(reading, &name, query).await?;
+        }
+        write::check_new(reading, &place, &written.change).await?;
+        let engine = Arc::clone(&self.shared().engine);
+        let principal = self.principal.clone();
+        let change = move || write::change::run(&engine, &principal, place, written);
+        blocking(&self.shared().executor, change).await
+    }
+}
