@@ -76,8 +76,8 @@ pub use engine::{
     AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
     Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
-    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed,
-    Transaction, Unordered, Verified,
+    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep,
+    Scrubbed, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait};
 pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
