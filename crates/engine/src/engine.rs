@@ -50,7 +50,6 @@ pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
-pub(crate) use invalidation::Noted;
 pub use invalidation::{
     AGGREGATE_SOURCES, AggregateKey, AggregateSource, INVALIDATIONS, Invalidation, Refreshing,
 };

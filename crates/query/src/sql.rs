@@ -28,7 +28,7 @@ use crate::Params;
 use crate::SqlOptions;
 use crate::answer::Answer;
 use crate::error::Error;
-use crate::execution::{Queries, blocking};
+use crate::execution::Queries;
 use crate::limits::memory::pool;
 use crate::limits::plan_time;
 use crate::limits::scope::{Scope, follow_tasks};
@@ -44,8 +44,6 @@ use crate::statement::name::{NameScope, TableName};
 use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
-use crate::tables::describe;
-use crate::tables::names;
 use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
@@ -423,10 +421,10 @@ impl Sql {
         let (Some(timings), Some(began)) = (timings, began) else {
             return self.answer(&session, query, running);
         };
-        let planned = timings.now().saturating_sub(began);
+        let planning_took = timings.now().saturating_sub(began);
         let headings = query.headings.take();
         let batches = self.queries.start(&session, query, &running)?;
-        let batches = analyzed::with_times(batches, &timings, planned);
+        let batches = analyzed::with_times(batches, &timings, planning_took);
         let answer = Answer::new(batches, running, self.options());
         Ok(answer.headed(headings.as_ref()))
     }

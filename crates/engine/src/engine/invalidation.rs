@@ -6,7 +6,8 @@
 //!
 //! Next: docs/decisions/0026-continuous-aggregates.md for why nothing is lost between a refresh and a write.
 
-mod noted;
+pub(in crate::engine) mod noted;
+mod source;
 mod spans;
 
 use std::collections::BTreeSet;
@@ -16,12 +17,12 @@ use nilometer_codec::PhysicalType;
 
 use crate::engine::{Engine, NewRelation, RelationChange, find_schema};
 use crate::error::Error;
-use crate::relation::{RelationColumn, RelationId, RelationSchema, Value};
-use crate::schema::TableId;
+use crate::relation::{RelationColumn, RelationSchema, Value};
 use crate::snapshot::Snapshot;
 
-pub(crate) use noted::Noted;
 use noted::Watch;
+pub use source::AggregateSource;
+use source::range_row;
 use spans::{join, spans};
 
 /// The relation that says which tables an aggregate reads.
@@ -31,38 +32,6 @@ pub const INVALIDATIONS: &str = "system aggregate invalidations";
 
 /// Rows of one aggregate from which on they are joined where they overlap.
 const ROWS_MAX: usize = 1_000;
-
-/// What an aggregate reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AggregateSource {
-    /// A table over time whose rows concern the buckets of their times.
-    Times(TableId),
-    /// A table over time any of whose rows concern all buckets.
-    Table(TableId),
-    /// A relation; its rows concern all buckets.
-    Relation(RelationId),
-}
-
-impl AggregateSource {
-    fn row(self) -> [i64; 2] {
-        match self {
-            Self::Times(id) => [0, i64::from(id.0)],
-            Self::Table(id) => [1, i64::from(id.0)],
-            Self::Relation(id) => [2, id.0.cast_signed()],
-        }
-    }
-
-    /// `None` = a later version keeps more kinds.
-    fn of(kind: i64, id: i64) -> Option<Self> {
-        let table = || u32::try_from(id).ok().map(TableId);
-        match kind {
-            0 => table().map(Self::Times),
-            1 => table().map(Self::Table),
-            2 => Some(Self::Relation(RelationId(id.cast_unsigned()))),
-            _ => None,
-        }
-    }
-}
 
 /// A range of time in which stored answers may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -394,12 +363,6 @@ impl Snapshot {
         }
         found
     }
-}
-
-fn range_row(aggregate: i64, number: i64, (first, last, is_new): (i64, i64, bool)) -> Vec<Value> {
-    [aggregate, number, first, last, i64::from(is_new)]
-        .map(Value::from)
-        .to_vec()
 }
 
 fn integer(row: &[Value], at: usize) -> Option<i64> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::batch::{Batch, BatchKey};
 use crate::catalogue::{Catalogue, Entries};
 use crate::definition::Definition;
-use crate::engine::Noted;
+use crate::engine::invalidation::noted::Noted;
 use crate::engine::names::{Changing, SharedCatalogue};
 use crate::engine::site::Site;
 use crate::engine::versions::Versions;

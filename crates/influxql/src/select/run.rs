@@ -6,9 +6,6 @@ use nilometer_engine::Snapshot;
 use nilometer_series::{Charge, Context};
 
 use crate::select::error::Error;
-use crate::select::planned::plan::Plan;
-use crate::select::steps::frame::Frame;
-use crate::select::steps::view::{Given, View};
 
 /// What all steps of a run share.
 #[derive(Debug)]
@@ -41,14 +38,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The rows of the query inside of a plan as columns; `None` = they have to be made.
-    pub(crate) fn inside<'p>(&self, plan: &'p Plan, frame: &Frame) -> Option<View<'p>> {
-        let given = Given {
-            now_ns: self.now_ns,
-            buckets_max: self.context.limits.buckets,
-        };
-        let is_asked = !self.by_values;
-        is_asked.then(|| View::inside(plan, frame, given)).flatten()
+    /// Whether queries inside may become columns of those around them.
+    pub(crate) fn has_columns(&self) -> bool {
+        !self.by_values
     }
 
     /// Counts memory that the run holds, and ends it if somebody wants it to.

@@ -80,16 +80,13 @@ impl ScalarUDFImpl for Common {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        match arg_types {
-            [
-                DataType::Timestamp(..)
-                | DataType::Date32
-                | DataType::Date64
-                | DataType::Interval(_)
-                | DataType::Null,
-            ] => Ok(arg_types.to_vec()),
-            _ => plan_err!("{} takes a timestamp, a date or an interval", self.name),
+        let is_time = |kind: &DataType| {
+            kind.is_temporal() && !matches!(kind, DataType::Time32(_) | DataType::Time64(_))
+        };
+        if !matches!(arg_types, [kind] if is_time(kind) || *kind == DataType::Null) {
+            return plan_err!("{} takes a timestamp, a date or an interval", self.name);
         }
+        Ok(arg_types.to_vec())
     }
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
@@ -175,7 +172,7 @@ fn width_buckets(values: &[ArrayRef], rows: usize) -> Result<Int32Array> {
     let [value, low, high, count] = values else {
         return internal_err!("width_bucket takes a value, two ends and a count");
     };
-    let [value, low, high] = [value, low, high].map(|it| it.as_primitive::<Float64Type>());
+    let [value, low, high] = [value, low, high].map(AsArray::as_primitive::<Float64Type>);
     let count = count.as_primitive::<Int64Type>();
     let bucket = |row: usize| -> Result<Option<i32>> {
         if [value, low, high].iter().any(|it| it.is_null(row)) || count.is_null(row) {
@@ -204,18 +201,29 @@ fn width_buckets(values: &[ArrayRef], rows: usize) -> Result<Int32Array> {
             (_, true) => Some(place_of(low - value, low - high, count)),
             _ => return exec_err!("lower bound cannot equal upper bound"),
         };
-        match place {
-            Some(place) => Ok(Some(place)),
-            None => exec_err!("integer out of range"),
-        }
+        let Some(place) = place else {
+            return exec_err!("integer out of range");
+        };
+        Ok(Some(place))
     };
     (0..rows).map(bucket).collect()
 }
 
 fn place_of(from_start: f64, width: f64, count: i32) -> i32 {
-    let place = (f64::from(count) * from_start / width).floor();
     // Within the ends, so within the count.
-    (place as i32).clamp(0, count - 1) + 1
+    let share = f64::from(count) * (from_start / width);
+    let mut place = 1;
+    let (mut least, mut most) = (0, count - 1);
+    while least <= most {
+        let middle = least + (most - least) / 2;
+        if f64::from(middle) <= share {
+            place = middle + 1;
+            least = middle + 1;
+        } else {
+            most = middle - 1;
+        }
+    }
+    place
 }
 
 /// `format('%s %I %L', ...)`.
@@ -225,10 +233,7 @@ fn formatted(values: &[ArrayRef], rows: usize) -> Result<StringArray> {
     };
     let pattern = cast(pattern, &DataType::Utf8)?;
     let pattern = pattern.as_string::<i32>();
-    let texts = values
-        .iter()
-        .map(|value| Texts::of(value))
-        .collect::<Result<Vec<_>>>()?;
+    let texts = values.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let mut made = 0;
     let mut row_of = |row: usize| -> Result<Option<String>> {
         if pattern.is_null(row) {
@@ -333,9 +338,10 @@ fn format_one(pattern: &str, row: usize, values: &[Texts], bytes_max: usize) -> 
                 "format would make more than {FORMATTED_MAX} bytes for the rows that are worked at together; make less of it"
             );
         }
-        match is_left {
-            true => out.extend([text, blanks]),
-            false => out.extend([blanks, text]),
+        if is_left {
+            out.extend([text, blanks]);
+        } else {
+            out.extend([blanks, text]);
         }
     }
     Ok(out)

@@ -238,6 +238,7 @@ impl JsonFunction {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a flat list of calls")]
     fn row(&self, row: usize, arguments: &[Argument]) -> Result<Option<Found>> {
         let [first, rest @ ..] = arguments else {
             return exec_err!("{} takes a value", self.name);

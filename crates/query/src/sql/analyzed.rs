@@ -1,4 +1,4 @@
-//! What EXPLAIN ANALYZE says of the whole statement, below the plan with its metrics.
+//! Times of a statement's steps in EXPLAIN ANALYZE, below the plan with its metrics.
 //!
 //! Does: add a row with the times of its steps to the answer, once the statement has run. Does not: measure.
 

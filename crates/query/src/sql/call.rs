@@ -74,7 +74,7 @@ impl Sql {
     }
 
     /// The columns of what a call answers; `None` = nothing.
-    pub(super) fn called_columns(&self, statement: &Statement) -> Result<Option<SchemaRef>, Error> {
+    pub(super) fn called_columns(statement: &Statement) -> Result<Option<SchemaRef>, Error> {
         match statement {
             Statement::Call(call) if !call.is_procedure => Ok(Some(call::schema(call))),
             Statement::CallOfRows(calls) => Ok(Some(call::schema(&calls.stand_in()?))),

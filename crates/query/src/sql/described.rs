@@ -1,4 +1,4 @@
-//! What a statement takes and answers, for who asks before it runs.
+//! Parameters and columns of a statement, for who asks before it runs.
 //!
 //! Does: plan a statement with stand-ins for the values of its parameters, and say the types of those and of its columns. Does not:
 //! run anything but what shows the store.
@@ -53,7 +53,7 @@ impl Sql {
             Statement::Call(_) | Statement::CallOfRows(_) => {
                 return Ok(Description {
                     parameters,
-                    columns: self.called_columns(&statement)?,
+                    columns: Self::called_columns(&statement)?,
                 });
             }
             other => {

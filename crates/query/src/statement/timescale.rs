@@ -102,6 +102,10 @@ fn is_name(name: &str) -> bool {
 }
 
 /// A call as it is written.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a way to write a call"
+)]
 struct Written<'a> {
     function: String,
     arguments: &'a [FunctionArg],

@@ -90,7 +90,6 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
 }
 
 /// Carries a call out. Blocks for a sync of the log, and for as long as the files of a chunk take to be written.
-#[expect(clippy::too_many_lines, reason = "a flat list of calls")]
 pub(crate) fn run(
     engine: &Arc<Engine>,
     jobs: &Arc<BackgroundJobs>,
@@ -235,11 +234,11 @@ fn time(bound: &Bound, zone: &Zone, call: &Call) -> Result<TimeBound, Error> {
             Ok(Instant::At(ns)) => Ok(TimeBound::At(ns)),
             Ok(_) => Err(plan(
                 call,
-                format!("{text:?} is beyond the times that there are"),
+                &format!("{text:?} is beyond the times that there are"),
             )),
             Err(why) => match span(text) {
                 Ok(span) => Ok(TimeBound::Ago(span)),
-                Err(_) => Err(plan(call, why)),
+                Err(_) => Err(plan(call, &why)),
             },
         },
     }
@@ -255,14 +254,11 @@ fn instant(
         None => Ok(None),
         Some(TimeBound::At(ns)) => Ok(Some(ns)),
         Some(TimeBound::Ago(span)) => Ok(Some(span.before(engine.wall_ns()))),
-        Some(TimeBound::Number(_)) => Err(plan(
-            call,
-            "the start of a job is a time, not a number".to_owned(),
-        )),
+        Some(TimeBound::Number(_)) => Err(plan(call, "the start of a job is a time, not a number")),
     }
 }
 
-fn plan(call: &Call, message: String) -> Error {
+fn plan(call: &Call, message: &str) -> Error {
     Error::Plan {
         message: format!("{}: {message}", call.function),
         position: call.position,

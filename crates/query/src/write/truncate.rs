@@ -20,10 +20,10 @@ use crate::statement::name::{Path, TableName, quoted};
 use crate::tables::relation;
 
 /// Carries out a TRUNCATE.
-pub(crate) async fn truncate<'a>(
-    mut writing: Writing<'a>,
+pub(crate) async fn truncate(
+    mut writing: Writing<'_>,
     truncate: Truncate,
-) -> Result<Writing<'a>, Error> {
+) -> Result<Writing<'_>, Error> {
     if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
         return Err(Error::Unsupported {
             statement: "this form of TRUNCATE".to_owned(),
@@ -44,7 +44,7 @@ pub(crate) async fn truncate<'a>(
     }
     let own = begin_own(&mut writing, &names)?;
     for name in &names {
-        writing = all_rows(writing, name).await?;
+        writing = Box::pin(all_rows(writing, name)).await?;
         // So that the next one is read with what has gone by now.
         writing = writing.again();
     }
@@ -101,7 +101,7 @@ fn from(name: &TableName) -> Result<TableWithJoins, Error> {
     let parts = parts.map(|part| quoted(part)).join(".");
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(&parts);
     let parsed = parsed.and_then(|mut parser| parser.parse_table_and_joins());
-    parsed.map_err(|error| Error::internal(&format!("the name of a table: {error}")))
+    parsed.map_err(|error| Error::internal(format!("the name of a table: {error}")))
 }
 
 /// Numbers of the tables' columns begin again. Not of the transaction: a rollback does not bring numbers back.

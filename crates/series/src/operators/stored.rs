@@ -391,7 +391,7 @@ impl Adding<'_> {
         let presence = self.stored.presence.as_ref().map(operand);
         if let Some(condition) = self.condition.filter(|_| presence.is_none()) {
             let tests: Vec<Operand<'_>> = self.stored.tests.iter().map(operand).collect();
-            has_condition = !condition.is_met_by_all(&tests, &range);
+            has_condition = !condition.is_met_by_all(&tests, range);
             if has_condition {
                 condition.holds(&tests, range.clone(), &mut self.met);
             }

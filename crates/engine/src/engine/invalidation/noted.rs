@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use nilometer_codec::PhysicalType;
 
-use super::{AggregateSource, range_row, spans::join, spans::spans};
+use super::source::{AggregateSource, range_row};
+use super::spans::{join, spans};
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::ranked::{Rank, RwLock};

@@ -155,7 +155,7 @@ impl<'a> Calls<'a> {
 
     /// Asks the engine for what it knows: one question for all calls of one range.
     fn ask(&mut self, symbols: &Symbols, sets: &mut Sets) -> Result<(), Error> {
-        let view = self.run.inside(self.plan, self.frame);
+        let view = View::within(self.run, self.plan, self.frame);
         let view = view.filter(|view| !view.is_divided(self.frame));
         let Some(sources) = self.sources(view.as_ref()) else {
             return Ok(());

@@ -19,6 +19,7 @@ use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::join::{append, cast, fill_raw, joined};
 use crate::select::steps::read::{Wanted, filter};
 use crate::select::steps::symbols::Symbols;
+use crate::select::steps::view::View;
 use crate::select::values::eval::{Named, Node};
 use crate::select::values::rows::{Rows, SetKey, Sets};
 use crate::select::values::value::{Division, Value};
@@ -250,7 +251,7 @@ impl Run<'_> {
         frame: &Frame,
         references: &[Reference],
     ) -> Result<Option<Rows>, Error> {
-        let view = self.inside(plan, frame);
+        let view = View::within(self, plan, frame);
         let shape = view
             .as_ref()
             .and_then(|view| view.rows(references, plan, frame));

@@ -12,6 +12,7 @@ use crate::select::functions::{is_selector, is_transform};
 use crate::select::planned::plan::{Input, Plan, Table};
 use crate::select::planned::pushed::is_tag;
 use crate::select::planned::types::kind_of_cast;
+use crate::select::run::Run;
 use crate::select::steps::calculation::{Named, field, holds, number};
 use crate::select::steps::frame::{Frame, wanted};
 use crate::select::steps::read::{column_name, stored};
@@ -54,6 +55,16 @@ pub(crate) struct Given {
 }
 
 impl<'a> View<'a> {
+    /// The rows of the query inside of a plan as columns of a run; `None` = they have to be made.
+    pub(crate) fn within(run: &Run<'_>, plan: &'a Plan, frame: &Frame) -> Option<Self> {
+        let given = Given {
+            now_ns: run.now_ns,
+            buckets_max: run.context.limits.buckets,
+        };
+        let is_asked = run.has_columns();
+        is_asked.then(|| Self::inside(plan, frame, given)).flatten()
+    }
+
     /// The rows of the query inside of a plan that meet its condition; `None` = they have to be made.
     pub(crate) fn inside(plan: &'a Plan, frame: &Frame, given: Given) -> Option<Self> {
         let [Input::Nested(inner)] = plan.inputs.as_slice() else {

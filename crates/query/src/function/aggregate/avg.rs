@@ -212,10 +212,10 @@ impl Accumulator for Intervals {
         } else {
             sum
         };
-        match answer {
-            Some(answer) => Ok(ScalarValue::IntervalMonthDayNano(Some(answer))),
-            None => exec_err!("an interval is out of range"),
-        }
+        let Some(answer) = answer else {
+            return exec_err!("an interval is out of range");
+        };
+        Ok(ScalarValue::IntervalMonthDayNano(Some(answer)))
     }
 
     fn size(&self) -> usize {

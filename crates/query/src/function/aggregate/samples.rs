@@ -347,6 +347,9 @@ mod tests {
         scope.run(|| samples.evaluate(1)).unwrap_err();
         // As far as nobody ends it: 69,999 pairs that do not grow, in 69,999 seconds.
         let rates = samples.evaluate(1).unwrap();
-        assert_eq!(rates.as_primitive::<Float64Type>().value(0), 0.0);
+        assert_eq!(
+            rates.as_primitive::<Float64Type>().value(0).to_bits(),
+            0.0_f64.to_bits()
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! JSON of other values, and of other JSON.
 
+use std::fmt::Write;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -30,10 +32,11 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json> {
         DataType::Float64 => float(array.as_primitive::<Float64Type>().value(row)),
         DataType::Float32 => {
             let value = array.as_primitive::<Float32Type>().value(row);
-            match value.is_finite() {
+            if value.is_finite() {
                 // By its own digits, of which a double has more.
-                true => Json::Word(value.to_string()),
-                false => float(value.into()),
+                Json::Word(value.to_string())
+            } else {
+                float(value.into())
             }
         }
         DataType::Timestamp(_, zone) => {
@@ -62,8 +65,12 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json> {
         }
         DataType::Binary => {
             let bytes = array.as_binary::<i32>().value(row).iter();
-            let digits: String = bytes.map(|byte| format!("{byte:02x}")).collect();
-            Json::Text(format!("\\x{digits}"))
+            let mut text = "\\x".to_owned();
+            for byte in bytes {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "{byte:02x}");
+            }
+            Json::Text(text)
         }
         DataType::List(_) => {
             let items = array.as_list::<i32>().value(row);

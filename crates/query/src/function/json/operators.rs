@@ -83,9 +83,10 @@ impl JsonOperators {
         let is_jsonb = |expr: &Expr| kind_of(expr, schema) == Some("jsonb");
         let canonical = |text: Expr, other: &Expr| {
             let is_text = matches!(&text, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
-            match is_text && is_jsonb(other) {
-                true => self.call("__jsonb", vec![text.clone()]).unwrap_or(text),
-                false => text,
+            if is_text && is_jsonb(other) {
+                self.call("__jsonb", vec![text.clone()]).unwrap_or(text)
+            } else {
+                text
             }
         };
         let RawBinaryExpr { op, left, right } = expr;
@@ -112,9 +113,10 @@ fn kind_of(expr: &Expr, schema: &DFSchema) -> Option<&'static str> {
             kind_of(call.args.first()?, schema)
         }
         Expr::ScalarFunction(call) if answers_json(call.name()) => {
-            match call.name().contains("jsonb") {
-                true => Some("jsonb"),
-                false => Some("json"),
+            if call.name().contains("jsonb") {
+                Some("jsonb")
+            } else {
+                Some("json")
             }
         }
         _ => None,

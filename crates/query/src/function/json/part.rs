@@ -128,9 +128,10 @@ fn is_same(one: &Json, other: &Json) -> bool {
 
 /// A number without digits that mean nothing.
 fn number(word: &str) -> &str {
-    match word.contains('.') {
-        true => word.trim_end_matches('0').trim_end_matches('.'),
-        false => word,
+    if word.contains('.') {
+        word.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        word
     }
 }
 

@@ -120,7 +120,7 @@ fn name_types(function: &mut Function) {
     };
     let [
         FunctionArg::Unnamed(FunctionArgExpr::Expr(first)),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(last)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(end)),
         FunctionArg::Unnamed(FunctionArgExpr::Expr(step)),
     ] = list.args.as_mut_slice()
     else {
@@ -131,13 +131,13 @@ fn name_types(function: &mut Function) {
         return;
     }
     let zoned = DataType::Timestamp(None, TimezoneInfo::Tz);
-    let kind = [&*first, &*last]
+    let kind = [&*first, &*end]
         .into_iter()
         .filter_map(kind_of)
         .find(|kind| matches!(kind, DataType::Timestamp(..)))
         .cloned()
         .unwrap_or(zoned);
-    for time in [first, last] {
+    for time in [first, end] {
         if is_text(time) || matches!(kind_of(time), Some(DataType::Date)) {
             let value = std::mem::replace(time, null());
             *time = cast(value, kind.clone());

@@ -269,8 +269,7 @@ fn policy(given: &mut Arguments, policy: Policy, age: &str) -> Result<What, Erro
     let path = table(given)?;
     let (age, index) = match (policy, given.take(age)) {
         (Policy::Reorder, Some(Given::Text(index))) => (None, Some(index)),
-        (Policy::Reorder, _) => (None, None),
-        (_, None) => (None, None),
+        (Policy::Reorder, _) | (_, None) => (None, None),
         (_, Some(Given::Interval(span))) => (Some(Age::Span(span)), None),
         (_, Some(Given::Number(number))) => (Some(Age::Number(number)), None),
         (_, Some(Given::Text(text))) => match crate::statement::settings::span(&text) {

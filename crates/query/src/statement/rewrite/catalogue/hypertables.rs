@@ -120,8 +120,8 @@ fn condition(bound: &Expr, column: &str, operator: &str) -> String {
             format!(" AND {column}_integer {operator} {bound}")
         }
         Expr::UnaryOp { .. } => format!(" AND {column}_integer {operator} {bound}"),
-        Expr::Interval(_) => format!(" AND {column} {operator} now() - {bound}"),
-        Expr::Cast {
+        Expr::Interval(_)
+        | Expr::Cast {
             data_type: DataType::Interval { .. },
             ..
         } => format!(" AND {column} {operator} now() - {bound}"),

@@ -59,7 +59,6 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
                 let kind = type_name(object, table.time().0);
                 chunks::chunks(of, object, table, kind.as_deref(), sink)?;
             }
-            "chunks" | "chunk_sizes" => {}
             "compression_settings" => chunks::settings(of, object, table, sink)?,
             "hypertable_compression_settings" | "hypertable_columnstore_settings" => {
                 chunks::settings_of_table(of, object, table, sink)?;
