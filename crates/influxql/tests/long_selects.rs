@@ -203,14 +203,14 @@ async fn long_selects_hold_up_nobody_and_are_ended_by_their_number() {
     let context = LanguageContext::new(engine, threads, options);
     let language = Arc::new(InfluxQl::new(&context));
     let long = [
-        "SELECT v + 1 FROM m",
-        "SELECT v FROM m ORDER BY time DESC LIMIT 100000",
+        "SELECT median(v) FROM m",
+        "SELECT mode(v) FROM m",
         "SELECT derivative(v) FROM m",
         "SELECT percentile(v, 50) FROM m",
         "SELECT mean(x) FROM (SELECT v * 2 AS x FROM m) GROUP BY time(1h)",
-        "SELECT v FROM m WHERE v > 10 LIMIT 70000 OFFSET 100",
+        "SELECT max(x) FROM (SELECT cumulative_sum(v) AS x FROM m)",
     ];
-    // All of them end well where nobody ends them.
+    // None of them is answered as it is read: those let others in between. All end well where nobody ends them.
     for text in long {
         let sets = answer(asked(&language, &context, text)).await.unwrap();
         assert!(sets.iter().any(|set| !set.rows.is_empty()), "{text}");

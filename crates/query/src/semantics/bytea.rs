@@ -1,12 +1,13 @@
-//! Casts of text to bytes, as in `PostgreSQL` (`\x` and hexadecimal digits, or characters with `\\` and `\ooo` among them), and of
-//! JSON to text.
+//! Casts of text to bytes, as in `PostgreSQL` (`\x` and hexadecimal digits, or characters with `\\` and `\ooo` among them), of bytes
+//! to text, and of JSON to text.
 //!
 //! Does: read such text wherever the planner casts text to bytes, written by the statement or put in by itself; let the text of
 //! JSON be text and no JSON any more. Does not: show bytes (surfaces do).
 
+use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -40,22 +41,44 @@ pub(crate) fn bytes_of_texts(texts: &ArrayRef) -> std::result::Result<ArrayRef, 
     Ok(Arc::new(bytes.finish()))
 }
 
+/// Bytes as texts: `\x` and hexadecimal digits.
+fn digits_of(bytes: &ArrayRef) -> ArrayRef {
+    let bytes = bytes.as_binary::<i32>();
+    let mut texts = StringBuilder::with_capacity(bytes.len(), 2 * bytes.value_data().len());
+    for value in bytes {
+        let Some(value) = value else {
+            texts.append_null();
+            continue;
+        };
+        let mut text = String::with_capacity(2 + 2 * value.len());
+        text.push_str("\\x");
+        for byte in value {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        texts.append_value(text);
+    }
+    Arc::new(texts.finish())
+}
+
 /// The rule, for when types are settled.
 #[derive(Debug)]
 pub(crate) struct TextAsBytes {
     bytes: Arc<ScalarUDF>,
     text: Arc<ScalarUDF>,
+    digits: Arc<ScalarUDF>,
 }
 
 impl TextAsBytes {
     pub(crate) fn new() -> Self {
-        let function = |to| {
-            let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+        let function = |from, to| {
+            let signature = Signature::exact(vec![from], Volatility::Immutable);
             Arc::new(ScalarUDF::new_from_impl(Read { to, signature }))
         };
         Self {
-            bytes: function(DataType::Binary),
-            text: function(DataType::Utf8),
+            bytes: function(DataType::Utf8, DataType::Binary),
+            text: function(DataType::Utf8, DataType::Utf8),
+            digits: function(DataType::Binary, DataType::Utf8),
         }
     }
 
@@ -65,11 +88,12 @@ impl TextAsBytes {
                 (expr, field)
             }
             Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Utf8 => {
-                let of = expr.to_field(schema);
-                if !of.is_ok_and(|(_, of)| is_json(&of)) {
-                    return Transformed::no(Expr::Cast(Cast { expr, field }));
-                }
-                let text = ScalarFunction::new_udf(Arc::clone(&self.text), vec![*expr]);
+                let function = match expr.to_field(schema) {
+                    Ok((_, of)) if is_json(&of) => &self.text,
+                    Ok((_, of)) if *of.data_type() == DataType::Binary => &self.digits,
+                    _ => return Transformed::no(Expr::Cast(Cast { expr, field })),
+                };
+                let text = ScalarFunction::new_udf(Arc::clone(function), vec![*expr]);
                 return Transformed::yes(Expr::ScalarFunction(text));
             }
             other => return Transformed::no(other),
@@ -152,15 +176,18 @@ impl ScalarUDFImpl for Read {
         let [value] = args.args.as_slice() else {
             return internal_err!("{} has one argument", self.name());
         };
-        if self.to == DataType::Utf8 {
-            return Ok(value.clone());
-        }
-        let bytes = bytes_of_texts(&value.to_array(args.number_rows)?);
-        let bytes = bytes.map_err(|message| exec_datafusion_err!("{message}"))?;
+        let read = match (value.data_type(), &self.to) {
+            (DataType::Binary, DataType::Utf8) => digits_of(&value.to_array(args.number_rows)?),
+            (_, DataType::Utf8) => return Ok(value.clone()),
+            _ => {
+                let bytes = bytes_of_texts(&value.to_array(args.number_rows)?);
+                bytes.map_err(|message| exec_datafusion_err!("{message}"))?
+            }
+        };
         Ok(match value {
-            ColumnarValue::Array(_) => ColumnarValue::Array(bytes),
+            ColumnarValue::Array(_) => ColumnarValue::Array(read),
             ColumnarValue::Scalar(_) => {
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&bytes, 0)?)
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&read, 0)?)
             }
         })
     }

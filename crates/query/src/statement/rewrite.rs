@@ -73,6 +73,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
                 APPROX_PERCENTILE => open_sketch(function),
                 "age" => age_until_today(function),
+                "encode" => pad_base64(function),
                 "array_remove" => change_all(function, "array_remove_n", 2),
                 "array_replace" => change_all(function, "array_replace_n", 3),
                 _ => {}
@@ -334,6 +335,20 @@ fn age_until_today(function: &mut Function) {
         let midnight = cast(today, DataType::Timestamp(None, TimezoneInfo::None));
         let midnight = FunctionArg::Unnamed(FunctionArgExpr::Expr(midnight));
         list.args.insert(0, midnight);
+    }
+}
+
+/// `encode(bytes, 'base64')` with `=` at its end, as `PostgreSQL` writes it.
+fn pad_base64(function: &mut Function) {
+    if let FunctionArguments::List(list) = &mut function.args
+        && let [
+            _,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(format))),
+        ] = list.args.as_mut_slice()
+        && let Value::SingleQuotedString(name) = &mut format.value
+        && name.eq_ignore_ascii_case("base64")
+    {
+        "base64pad".clone_into(name);
     }
 }
 

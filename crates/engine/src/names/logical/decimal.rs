@@ -19,18 +19,10 @@ impl Decimal {
 
     /// A number as SQL writes it, `-12.50` or `1.25e3`; `None` = it is none, or has more digits than fit.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let Written {
-            negative,
-            digits,
-            scale,
-        } = Written::parse(text)?;
-        let scale = u8::try_from(scale.max(0)).ok()?;
-        let value = Written {
-            negative,
-            digits,
-            scale: i64::from(scale),
-        };
-        Some(Self::new(value.rescaled(scale)?, scale))
+        let written = Written::parse(text)?;
+        // Zeros that an exponent says are digits before the point.
+        let scale = u8::try_from(written.scale.max(0)).ok()?;
+        Some(Self::new(written.rescaled(scale)?, scale))
     }
 
     /// The digits of a text with so many behind the point, rounded half away from zero.

@@ -352,6 +352,26 @@ mod tests {
         }
     }
 
+    /// An exponent lost its zeros: `2e3` was stored as 2. Found by an attack that wrote `1e22` with a driver. The texts are
+    /// PostgreSQL 15's.
+    #[test]
+    fn exponents_are_written_out() {
+        for (text, expected) in [
+            ("2e3", "2000"),
+            ("1.5e3", "1500"),
+            ("-3E2", "-300"),
+            ("1e+3", "1000"),
+            ("1.25e1", "12.5"),
+            ("1.10e2", "110"),
+            ("1e-3", "0.001"),
+            ("15e-1", "1.5"),
+            ("0e5", "0"),
+            ("1e22", "10000000000000000000000"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
     #[test]
     fn what_is_no_json_says_where() {
         let deep = "[".repeat(100_000);

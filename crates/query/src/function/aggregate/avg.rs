@@ -7,6 +7,7 @@ use std::mem::size_of_val;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Decimal128Type, Field, FieldRef, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit,
@@ -16,8 +17,8 @@ use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs, TypeSignature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Documentation, GroupsAccumulator,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 
 use crate::semantics::intervals::scale;
@@ -34,7 +35,10 @@ pub(in crate::function) fn functions(sum: Arc<AggregateUDF>) -> [Arc<AggregateUD
             TypeSignature::OneOf(types) => types.clone(),
             one => vec![one.clone()],
         };
-        types.push(TypeSignature::Exact(vec![INTERVAL]));
+        // No text becomes an interval: the sum of texts is no function.
+        types.push(TypeSignature::Coercible(vec![Coercion::new_exact(
+            TypeSignatureClass::Interval,
+        )]));
         Arc::new(AggregateUDF::new_from_impl(OfIntervals {
             signature: Signature::one_of(types, known.volatility),
             inner,
@@ -166,6 +170,7 @@ impl Intervals {
         let [values] = values else {
             return internal_err!("an aggregate of intervals has one argument");
         };
+        let values = cast(values, &INTERVAL)?;
         for value in values
             .as_primitive::<IntervalMonthDayNanoType>()
             .iter()
@@ -189,6 +194,17 @@ impl Intervals {
     }
 }
 
+/// A time rounded to microseconds, which `PostgreSQL`'s intervals have.
+fn to_microseconds(ns: i64) -> i64 {
+    let rest = ns % 1000;
+    let whole = ns - rest;
+    match rest {
+        500.. => whole.saturating_add(1000),
+        ..=-500 => whole.saturating_sub(1000),
+        _ => whole,
+    }
+}
+
 impl Accumulator for Intervals {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.add(values, 1)
@@ -208,7 +224,11 @@ impl Accumulator for Intervals {
         }
         let sum = self.sum();
         let answer = if self.is_average {
-            sum.and_then(|sum| scale(sum, self.count as f64, true))
+            let mean = sum.and_then(|sum| scale(sum, self.count as f64, true));
+            mean.map(|mean| IntervalMonthDayNano {
+                nanoseconds: to_microseconds(mean.nanoseconds),
+                ..mean
+            })
         } else {
             sum
         };

@@ -9,9 +9,11 @@ use datafusion::sql::sqlparser::ast::{
 use super::{call_of, interval};
 use crate::statement::types::{cast, null};
 
+const SERIES: &str = "generate_series";
+
 /// Functions whose array stands for rows.
 const SETS: [&str; 7] = [
-    "generate_series",
+    SERIES,
     "json_array_elements",
     "json_array_elements_text",
     "json_object_keys",
@@ -88,6 +90,18 @@ pub(super) fn of_table(table: &mut TableFactor) {
     let Some(values) = values.collect::<Option<Vec<Expr>>>() else {
         return;
     };
+    // The planner has a table of numbers that are known, however many: only its column is called otherwise.
+    if function == SERIES && values.iter().all(is_number) {
+        if let Some(alias) = alias
+            && alias.columns.is_empty()
+        {
+            alias.columns.push(TableAliasColumnDef {
+                name: alias.name.clone(),
+                data_type: None,
+            });
+        }
+        return;
+    }
     let mut call = call_of(&function, values);
     if let Expr::Function(function) = &mut call {
         name_types(function);
@@ -145,6 +159,14 @@ fn name_types(function: &mut Function) {
     }
     let value = std::mem::replace(step, null());
     *step = interval(value);
+}
+
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { expr, .. } => is_number(expr),
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    }
 }
 
 fn is_text(expr: &Expr) -> bool {

@@ -1,5 +1,7 @@
 //! The three formats of COPY, and rows written in them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
@@ -55,21 +57,23 @@ impl CopyFormat {
 #[derive(Debug)]
 pub(crate) struct CopyWriter {
     format: CopyFormat,
+    /// The header of the binary format waits for the first row, or for the end: some drivers take it with what follows only, as
+    /// PostgreSQL sends it.
+    owes_header: AtomicBool,
 }
 
 impl CopyWriter {
     pub(crate) fn new(format: CopyFormat) -> Self {
-        Self { format }
+        let owes_header = AtomicBool::new(format == CopyFormat::Binary);
+        Self {
+            format,
+            owes_header,
+        }
     }
 
-    /// The header, where there is one.
+    /// The header of a text, where there is one.
     pub(crate) fn begin<'a>(&self, names: impl Iterator<Item = &'a str>, out: &mut BytesMut) {
         match &self.format {
-            CopyFormat::Binary => message(out, |out| {
-                out.extend_from_slice(SIGNATURE);
-                // Flags, and the length of what follows the header.
-                out.put_i64(0);
-            }),
             CopyFormat::Text(text) if text.has_header => message(out, |out| {
                 for (at, name) in names.enumerate() {
                     if at > 0 {
@@ -92,14 +96,26 @@ impl CopyWriter {
                 }
                 out.put_u8(b'\n');
             }),
-            CopyFormat::Text(_) | CopyFormat::Csv(_) => {}
+            CopyFormat::Binary | CopyFormat::Text(_) | CopyFormat::Csv(_) => {}
+        }
+    }
+
+    /// The header of the binary format, once.
+    fn put_header(&self, out: &mut BytesMut) {
+        if self.owes_header.swap(false, Ordering::Relaxed) {
+            out.extend_from_slice(SIGNATURE);
+            // Flags, and the length of what follows the header.
+            out.put_i64(0);
         }
     }
 
     /// What says that there is no further row, where something does.
     pub(crate) fn end(&self, out: &mut BytesMut) {
         if self.format == CopyFormat::Binary {
-            message(out, |out| out.put_i16(-1));
+            message(out, |out| {
+                self.put_header(out);
+                out.put_i16(-1);
+            });
         }
     }
 
@@ -120,6 +136,7 @@ impl CopyWriter {
     fn put(&self, columns: &[Column], row: usize, out: &mut BytesMut) -> Result<(), ArrowError> {
         match &self.format {
             CopyFormat::Binary => {
+                self.put_header(out);
                 out.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
                 for column in columns {
                     column.put(row, out)?;
