@@ -302,15 +302,18 @@ impl Sql {
         let known = reading.snapshot.invalidations(aggregate.key());
         let newest = inside.newest(aggregate, &reading).await?;
         let ranges = to_compute(&reading, aggregate, &known, window, newest)?;
+        let chain = Chain::of(&reading.snapshot, aggregate)?;
+        let times = ranges.iter().map(|&(start, end)| chain.times_of(start, end));
+        let times = merged(times.collect());
         let is_concerned = |it: &&Invalidation| {
-            let rest = without((it.first_ns, it.last_ns), &ranges);
+            let rest = without((it.first_ns, it.last_ns), &times);
             rest.as_slice() != [(it.first_ns, it.last_ns)]
         };
         let gone: Vec<Invalidation> = known.iter().filter(is_concerned).copied().collect();
         let left: Vec<(i64, i64, bool)> = gone
             .iter()
             .flat_map(|it| {
-                let rest = without((it.first_ns, it.last_ns), &ranges);
+                let rest = without((it.first_ns, it.last_ns), &times);
                 rest.into_iter()
                     .map(|(first, last)| (first, last, it.is_new))
             })

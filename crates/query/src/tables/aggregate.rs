@@ -258,6 +258,18 @@ impl Chain {
         around
     }
 
+    /// The times of rows of the innermost table that have a say in buckets from one up to, without, another one, and in no
+    /// others: an inner bucket is counted where it begins, so its rows may lie behind the outer bucket that has it.
+    pub(crate) fn times_of(&self, start_ns: i64, end_ns: i64) -> (i64, i64) {
+        let inner = self.all.iter().rev().skip(1);
+        inner.fold((start_ns, end_ns), |(start, end), buckets| {
+            let behind = buckets.from(end);
+            // No bucket was found behind it: rows before it are in the buckets before it in any case.
+            let is_found = behind < i64::MAX;
+            (buckets.from(start), if is_found { behind } else { end })
+        })
+    }
+
     /// The first bucket all of whose raw rows are kept; those before stay as they were computed.
     pub(crate) fn kept_from(&self, snapshot: &Snapshot, now_ns: i64) -> i64 {
         let source = &self.source;
@@ -393,5 +405,71 @@ pub(crate) fn together(plans: Vec<LogicalPlan>) -> PlanResult<LogicalPlan> {
         None => Err(DataFusionError::Internal(
             "no part of an aggregate".to_owned(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i128 = DAY_NS as i128;
+
+    fn chain(all: &[&str]) -> Chain {
+        let all: Vec<_> = all
+            .iter()
+            .map(|text| AggregateBuckets::read(text).unwrap())
+            .collect();
+        Chain {
+            own: all.last().unwrap().clone(),
+            all,
+            source: define::TableName {
+                database: String::new(),
+                schema: String::new(),
+                table: String::new(),
+            },
+        }
+    }
+
+    /// Months of weeks were refreshed from May on, and a row of 2 May, which is in the week of 29 April and so in April, was
+    /// taken for computed.
+    #[test]
+    fn times_of_buckets_are_those_that_lead_to_them() {
+        let fixed = |days: i128, zone: &str| format!("{} 0 - 0 0 1 {zone}", days * DAY);
+        let months = |months: i32, zone: &str| format!("0 {months} - 0 0 1 {zone}");
+        let hours = |hours: i128, zone: &str| format!("{} 0 - 0 0 1 {zone}", hours * DAY / 24);
+        let (utc, berlin, new_york) = ("-", "Europe/Berlin", "America/New_York");
+        for all in [
+            vec![months(1, utc)],
+            vec![hours(1, utc), fixed(1, utc)],
+            vec![fixed(7, utc), months(1, utc)],
+            vec![months(1, utc), fixed(7, utc)],
+            vec![fixed(1, berlin), months(1, new_york)],
+            vec![hours(5, berlin), fixed(7, new_york)],
+            vec![fixed(3, utc), fixed(7, berlin), months(1, utc)],
+            vec![fixed(2, new_york), months(3, berlin), fixed(5, utc)],
+        ] {
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            let chain = chain(&all);
+            // From 1 March 2024 on, in which clocks are set in both cities, and again in autumn.
+            let first = 1_709_251_200_000_000_000_i64;
+            let times: Vec<i64> = (0..260 * 24)
+                .step_by(5)
+                .map(|hour| first + hour * DAY_NS / 24 + 7)
+                .collect();
+            let edges = [40, 61, 70, 93, 150, 231].map(|day| chain.own.start(first + day * DAY_NS));
+            let edges = [&[i64::MIN][..], &edges, &[i64::MAX]].concat();
+            for pair in edges.windows(2) {
+                let (start, end) = (pair[0], pair[1]);
+                let (from, until) = chain.times_of(start, end);
+                for &time in &times {
+                    let bucket = chain.around(time, time).0;
+                    assert_eq!(
+                        (from..until).contains(&time),
+                        (start..end).contains(&bucket),
+                        "{all:?}: {time} is in {bucket}, of {start} to {end}"
+                    );
+                }
+            }
+        }
     }
 }
