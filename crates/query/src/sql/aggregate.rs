@@ -141,7 +141,14 @@ impl Sql {
         describe::check_view(reading, &name, &written.query).await?;
         let making = reading.making(name.clone());
         let analysed = making.analysed();
-        let plan = analysed.plan_query(&name, &written.query).await?;
+        let plan = analysed.plan_query(&name, &written.query).await;
+        let plan = plan.map_err(|error| match analysed.view_error() {
+            Some(it) => Error::Plan {
+                message: format!("\"{}\": {}", it.view, it.message),
+                position,
+            },
+            None => error,
+        })?;
         let found = incremental(&plan, &analysed.session(place))?;
         let source = found.source.name();
         let reads = Reads::of(&source);
@@ -303,7 +310,9 @@ impl Sql {
         let newest = inside.newest(aggregate, &reading).await?;
         let ranges = to_compute(&reading, aggregate, &known, window, newest)?;
         let chain = Chain::of(&reading.snapshot, aggregate)?;
-        let times = ranges.iter().map(|&(start, end)| chain.times_of(start, end));
+        let times = ranges
+            .iter()
+            .map(|&(start, end)| chain.times_of(start, end));
         let times = merged(times.collect());
         let is_concerned = |it: &&Invalidation| {
             let rest = without((it.first_ns, it.last_ns), &times);
@@ -381,7 +390,7 @@ impl Sql {
             format!(" WHERE {}", conditions.join(" AND "))
         };
         self.write(
-            self.reading(),
+            self.reading().computing(name.shown(), range),
             &format!("DELETE FROM {}{condition}", shown(&stored)),
             name,
         )

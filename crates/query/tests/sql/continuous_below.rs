@@ -40,3 +40,113 @@ async fn a_window_of_a_view_of_a_view_leaves_what_begins_before_it() {
         expected
     );
 }
+
+/// A view of hours over rows of 1970, of which two tags are stored.
+async fn stored_hours() -> Store {
+    let store = Store::that_compacts();
+    for sql in [
+        "CREATE TABLE h (time TIMESTAMPTZ, host TEXT TAG, v BIGINT) WITH (tsdb.hypertable)",
+        "INSERT INTO h VALUES ('1970-01-01 00:10:00Z', 'a', 1), ('1970-01-01 01:10:00Z', 'b', 2)",
+        "CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS SELECT time_bucket('1 hour', time) AS hour, host, sum(v) AS total FROM h GROUP BY hour, host",
+    ] {
+        run(&store, sql).await;
+    }
+    store
+}
+
+const STORED: &str = "SELECT total FROM c ORDER BY hour";
+
+async fn assert_refused(store: &Store, sql: &str, words: &[&str]) {
+    let refused = store.error(sql).await.to_string();
+    for word in words {
+        assert!(refused.contains(word), "{sql}: {refused}");
+    }
+}
+
+/// Chunks were dropped below a view. The next change that no times are known of, such as DELETE by a tag, had all buckets
+/// computed again, and what was stored of the chunks was forgotten.
+#[tokio::test]
+async fn chunks_below_an_aggregate_are_not_dropped() {
+    let store = stored_hours().await;
+    let words = ["\"c\"", "\"h\"", "retention", "add_retention_policy"];
+    let drop = "SELECT drop_chunks('h', older_than => TIMESTAMPTZ '2000-01-01')";
+    assert_refused(&store, drop, &words).await;
+    assert_eq!(store.rows(STORED).await, ["1", "2"]);
+    // Retention is how they go: the buckets that were stored stay, whatever changes.
+    run(&store, "ALTER TABLE h SET (retention = '30 days')").await;
+    while store.engine.maintain().unwrap() != nilometer_engine::Maintained::Idle {}
+    run(&store, "DELETE FROM h WHERE host = 'a'").await;
+    run(&store, "CALL refresh_continuous_aggregate('c', NULL, NULL)").await;
+    assert_eq!(store.rows("SELECT count(*) FROM h").await, ["0"]);
+    assert_eq!(store.rows(STORED).await, ["1", "2"]);
+    run(&store, "DROP MATERIALIZED VIEW c").await;
+    run(&store, drop).await;
+}
+
+/// A column that a view reads was renamed, and another one given its name: stored buckets were of the one, new ones of the other.
+#[tokio::test]
+async fn columns_below_an_aggregate_stay() {
+    let store = stored_hours().await;
+    for sql in [
+        "ALTER TABLE h RENAME COLUMN v TO w",
+        "ALTER TABLE h DROP COLUMN v",
+    ] {
+        assert_refused(&store, sql, &["\"c\"", "\"v\"", "DROP MATERIALIZED VIEW"]).await;
+    }
+    let sql = "ALTER TABLE _materialized_c RENAME COLUMN total TO v";
+    assert_refused(&store, sql, &["\"c\"", "\"total\""]).await;
+    run(&store, "ALTER TABLE h ADD COLUMN u BIGINT").await;
+    run(&store, "DROP MATERIALIZED VIEW c").await;
+    run(&store, "ALTER TABLE h RENAME COLUMN v TO w").await;
+}
+
+/// CREATE OR REPLACE VIEW changed what an aggregate of the view means, and no stored bucket was computed again.
+#[tokio::test]
+async fn an_aggregate_of_a_view_is_refused() {
+    let store = stored_hours().await;
+    for sql in [
+        "CREATE VIEW some AS SELECT * FROM h WHERE v > 1",
+        "CREATE VIEW hosts AS SELECT DISTINCT host FROM h",
+    ] {
+        run(&store, sql).await;
+    }
+    for from in ["some", "h JOIN hosts USING (host)"] {
+        let sql = format!(
+            "CREATE MATERIALIZED VIEW d WITH (timescaledb.continuous) AS SELECT time_bucket('1 hour', time) AS hour, count(*) AS n FROM {from} GROUP BY hour"
+        );
+        assert_refused(&store, &sql, &["cannot read a view", "tables of the view"]).await;
+    }
+}
+
+/// Rows that somebody put among stored answers were answered until their bucket was computed again.
+#[tokio::test]
+async fn stored_answers_are_written_by_a_refresh_only() {
+    let store = stored_hours().await;
+    for sql in [
+        "INSERT INTO _materialized_c (hour, total) VALUES ('1970-01-01', 9)",
+        "UPDATE _materialized_c SET total = 9",
+        "DELETE FROM _materialized_c",
+        "DELETE FROM _materialized_c WHERE hour < '1980-01-01'",
+        "TRUNCATE _materialized_c",
+        "TRUNCATE h, _materialized_c",
+    ] {
+        assert_refused(&store, sql, &["\"c\"", "only its refresh writes"]).await;
+    }
+    assert_eq!(store.rows(STORED).await, ["1", "2"]);
+    // Another table may have such a name.
+    run(
+        &store,
+        "CREATE TABLE _materialized_other (time TIMESTAMPTZ, v BIGINT)",
+    )
+    .await;
+    run(
+        &store,
+        "INSERT INTO _materialized_other VALUES ('1970-01-01', 1)",
+    )
+    .await;
+    run(
+        &store,
+        "ALTER TABLE _materialized_c SET (cold_after = '1 day')",
+    )
+    .await;
+}

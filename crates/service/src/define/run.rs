@@ -488,11 +488,14 @@ fn alter_table(
                 return Ok(());
             }
             find_column(&column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
             Ok(engine.drop_column(database, schema, of, &column)?)
         }
         TableChange::RenameColumn { column, to } => {
             find_column(&column)?;
-            payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
+            let snapshot = engine.snapshot();
+            aggregates::refuse_column_in_use(&snapshot, name, table.id, &column)?;
+            payload::check_rename(&snapshot, name, table, (&column, &to))?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }
         TableChange::Type {
