@@ -41,6 +41,93 @@ async fn a_window_of_a_view_of_a_view_leaves_what_begins_before_it() {
     );
 }
 
+/// Rows of an answer without an order.
+async fn sorted(store: &Store, sql: &str) -> Vec<String> {
+    let answer = store.sql().query("d", sql).await;
+    let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut rows = crate::support::rows(&answer.collect().await.unwrap());
+    rows.sort();
+    rows
+}
+
+/// Views of views, buckets of which straddle each other, also where clocks are set: whatever is written late and whatever
+/// window is refreshed, they answer what their query does, and after a refresh of all of it that is what is stored.
+#[tokio::test]
+async fn drawn_lives_of_chains_of_views_that_straddle_each_other() {
+    let mut state = 21_u64;
+    let mut below = move |end: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % end
+    };
+    // From 1 March 2024 on: clocks are set in Berlin and in New York within these days, on different ones.
+    let mut time = move || {
+        format!(
+            "to_timestamp({})",
+            1_709_251_200 + below(60 * 24) * 3_600 + 7
+        )
+    };
+    for widths in [
+        vec!["'1 week', X", "'1 month', X"],
+        vec!["'1 month', X", "'1 week', X"],
+        vec![
+            "'1 day', X, 'Europe/Berlin'",
+            "'1 month', X, 'America/New_York'",
+        ],
+        vec!["'5 hours', X, 'Europe/Berlin'", "'3 days', X"],
+        vec![
+            "'3 days', X",
+            "'1 week', X, 'Europe/Berlin'",
+            "'1 month', X",
+        ],
+    ] {
+        let store = Store::that_compacts();
+        run(&store, "CREATE TABLE t (b TIMESTAMPTZ, n BIGINT)").await;
+        run(&store, "INSERT INTO t VALUES ('2024-05-06', 1)").await;
+        let (mut from, mut query) = ("t".to_owned(), "t".to_owned());
+        for (at, width) in widths.iter().enumerate() {
+            let width = width.replace('X', "b");
+            let bucketed = |from: &str| {
+                format!(
+                    "SELECT time_bucket({width}) AS b, CAST(sum(n) AS BIGINT) AS n FROM {from} GROUP BY time_bucket({width})"
+                )
+            };
+            let view = format!("v{at}");
+            let sql = format!(
+                "CREATE MATERIALIZED VIEW {view} WITH (timescaledb.continuous) AS {}",
+                bucketed(&from)
+            );
+            run(&store, &sql).await;
+            query = bucketed(&if at == 0 {
+                query
+            } else {
+                format!("({query}) AS q{at}")
+            });
+            from = view;
+        }
+        for step in 0..16 {
+            let sql = format!("INSERT INTO t VALUES ({}, {step})", time());
+            run(&store, &sql).await;
+            let window = match step % 4 {
+                0 => format!("{}, NULL", time()),
+                1 => format!("NULL, {}", time()),
+                2 => format!("{0}, {0} + INTERVAL '40 days'", time()),
+                _ => continue,
+            };
+            let view = if step % 5 == 4 { "v0" } else { &from };
+            let refresh = format!("CALL refresh_continuous_aggregate('{view}', {window})");
+            run(&store, &refresh).await;
+            let found = sorted(&store, &format!("SELECT * FROM {from}")).await;
+            assert_eq!(found, sorted(&store, &query).await, "{widths:?}: {refresh}");
+        }
+        let refresh = format!("CALL refresh_continuous_aggregate('{from}', NULL, NULL)");
+        run(&store, &refresh).await;
+        let stored = sorted(&store, &format!("SELECT * FROM _materialized_{from}")).await;
+        assert_eq!(stored, sorted(&store, &query).await, "{widths:?}");
+    }
+}
+
 /// A view of hours over rows of 1970, of which two tags are stored.
 async fn stored_hours() -> Store {
     let store = Store::that_compacts();
