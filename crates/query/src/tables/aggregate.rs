@@ -263,10 +263,13 @@ impl Chain {
     pub(crate) fn times_of(&self, start_ns: i64, end_ns: i64) -> (i64, i64) {
         let inner = self.all.iter().rev().skip(1);
         inner.fold((start_ns, end_ns), |(start, end), buckets| {
-            let behind = buckets.from(end);
+            let behind = buckets.first_from(end);
             // No bucket was found behind it: rows before it are in the buckets before it in any case.
             let is_found = behind < i64::MAX;
-            (buckets.from(start), if is_found { behind } else { end })
+            (
+                buckets.first_from(start),
+                if is_found { behind } else { end },
+            )
         })
     }
 

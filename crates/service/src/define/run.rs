@@ -465,8 +465,7 @@ fn alter_table(
 ) -> Result<(), Error> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let find_column = |column: &str| {
-        let found = lookup::find_column(table, column);
-        found.map_err(|missing| missing.about(Part::Other))
+        lookup::find_column(table, column).map_err(|missing| missing.about(Part::Other))
     };
     match change {
         TableChange::Add {
@@ -493,9 +492,8 @@ fn alter_table(
         }
         TableChange::RenameColumn { column, to } => {
             find_column(&column)?;
-            let snapshot = engine.snapshot();
-            aggregates::refuse_column_in_use(&snapshot, name, table.id, &column)?;
-            payload::check_rename(&snapshot, name, table, (&column, &to))?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
+            payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }
         TableChange::Type {

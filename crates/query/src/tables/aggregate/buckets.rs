@@ -77,11 +77,11 @@ impl AggregateBuckets {
         } else {
             self.start(until_ns)
         };
-        (self.from(from_ns), end)
+        (self.first_from(from_ns), end)
     }
 
     /// Where the first bucket begins that begins at a time or after it.
-    pub(crate) fn from(&self, time_ns: i64) -> i64 {
+    pub(crate) fn first_from(&self, time_ns: i64) -> i64 {
         match time_ns {
             i64::MIN | i64::MAX => time_ns,
             time if self.start(time) == time => time,

@@ -366,12 +366,7 @@ pub(in crate::define) fn reader_of(snapshot: &Snapshot, id: TableId) -> Option<A
 }
 
 /// The continuous aggregate whose stored answers a table has.
-pub(in crate::define) fn stored_of(
-    snapshot: &Snapshot,
-    database: &str,
-    schema: &str,
-    table: &str,
-) -> Option<Aggregate> {
+fn stored_of(snapshot: &Snapshot, database: &str, schema: &str, table: &str) -> Option<Aggregate> {
     let view = table.strip_prefix(STORED)?;
     aggregate(snapshot, database, schema, view).filter(|it| it.stored == table)
 }
