@@ -61,7 +61,8 @@ pub use run::{run, table_to_alter};
 pub use sequences::{Counting, Numbered, NumberedBy, Sequence, Sequences, sequences};
 pub use views::aggregates::{
     Aggregate, NewAggregate, aggregate, aggregate_to_change, aggregates, check_refresh,
-    create_aggregate, drop_aggregate, refreshed, set_stored_only, stored_column,
+    create_aggregate, drop_aggregate, refreshed, refuse_stored_answers, set_stored_only,
+    stored_column,
 };
 pub use views::{view, views};
 

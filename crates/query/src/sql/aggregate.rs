@@ -141,7 +141,14 @@ impl Sql {
         describe::check_view(reading, &name, &written.query).await?;
         let making = reading.making(name.clone());
         let analysed = making.analysed();
-        let plan = analysed.plan_query(&name, &written.query).await?;
+        let plan = analysed.plan_query(&name, &written.query).await;
+        let plan = plan.map_err(|error| match analysed.view_error() {
+            Some(it) => Error::Plan {
+                message: format!("\"{}\": {}", it.view, it.message),
+                position,
+            },
+            None => error,
+        })?;
         let found = incremental(&plan, &analysed.session(place))?;
         let source = found.source.name();
         let reads = Reads::of(&source);
@@ -302,15 +309,20 @@ impl Sql {
         let known = reading.snapshot.invalidations(aggregate.key());
         let newest = inside.newest(aggregate, &reading).await?;
         let ranges = to_compute(&reading, aggregate, &known, window, newest)?;
+        let chain = Chain::of(&reading.snapshot, aggregate)?;
+        let times = ranges
+            .iter()
+            .map(|&(start, end)| chain.times_of(start, end));
+        let times = merged(times.collect());
         let is_concerned = |it: &&Invalidation| {
-            let rest = without((it.first_ns, it.last_ns), &ranges);
+            let rest = without((it.first_ns, it.last_ns), &times);
             rest.as_slice() != [(it.first_ns, it.last_ns)]
         };
         let gone: Vec<Invalidation> = known.iter().filter(is_concerned).copied().collect();
         let left: Vec<(i64, i64, bool)> = gone
             .iter()
             .flat_map(|it| {
-                let rest = without((it.first_ns, it.last_ns), &ranges);
+                let rest = without((it.first_ns, it.last_ns), &times);
                 rest.into_iter()
                     .map(|(first, last)| (first, last, it.is_new))
             })
@@ -378,7 +390,7 @@ impl Sql {
             format!(" WHERE {}", conditions.join(" AND "))
         };
         self.write(
-            self.reading(),
+            self.reading().computing(name.shown(), range),
             &format!("DELETE FROM {}{condition}", shown(&stored)),
             name,
         )

@@ -258,6 +258,21 @@ impl Chain {
         around
     }
 
+    /// The times of rows of the innermost table that have a say in buckets from one up to, without, another one, and in no
+    /// others: an inner bucket is counted where it begins, so its rows may lie behind the outer bucket that has it.
+    pub(crate) fn times_of(&self, start_ns: i64, end_ns: i64) -> (i64, i64) {
+        let inner = self.all.iter().rev().skip(1);
+        inner.fold((start_ns, end_ns), |(start, end), buckets| {
+            let behind = buckets.first_from(end);
+            // No bucket was found behind it: rows before it are in the buckets before it in any case.
+            let is_found = behind < i64::MAX;
+            (
+                buckets.first_from(start),
+                if is_found { behind } else { end },
+            )
+        })
+    }
+
     /// The first bucket all of whose raw rows are kept; those before stay as they were computed.
     pub(crate) fn kept_from(&self, snapshot: &Snapshot, now_ns: i64) -> i64 {
         let source = &self.source;

@@ -492,6 +492,10 @@ impl ReadContext {
                 {
                     return Some(Arc::new(table));
                 }
+                if matches!(self.meant, Meant::Columns) {
+                    self.refuse_view(name);
+                    return None;
+                }
                 let plan = self.expand(name, &query).await?;
                 let view = Arc::new(ViewTable::new(plan, Some(query)));
                 match looked_at {

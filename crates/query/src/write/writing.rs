@@ -12,7 +12,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Error as EngineError, TableSchema};
-use nilometer_service::define::is_reserved;
+use nilometer_service::define::{is_reserved, refuse_stored_answers};
 use nilometer_service::{Executor, Privilege, Running};
 
 use super::returning::Returning;
@@ -59,7 +59,12 @@ impl Writing<'_> {
                 position: name.position,
             });
         }
-        names::find_table(&self.reading.snapshot, name)
+        let snapshot = &self.reading.snapshot;
+        if !self.reading.is_computing() {
+            refuse_stored_answers(snapshot, &name.database, &name.schema, &name.table)
+                .map_err(|refused| Error::of_name(refused, name.position))?;
+        }
+        names::find_table(snapshot, name)
     }
 
     /// What takes the rows.

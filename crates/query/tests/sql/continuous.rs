@@ -557,7 +557,7 @@ async fn buckets_of_zones_months_and_dates_are_computed_whole() {
     run(&store, "CREATE TABLE z (time TIMESTAMPTZ, v BIGINT)").await;
     run(
         &store,
-        "INSERT INTO z SELECT to_timestamp(1711753200 + 1800 * value), value FROM generate_series(0, 200)",
+        "INSERT INTO z SELECT to_timestamp(1711753200 + 1800 * n), n FROM generate_series(0, 200) AS s(n)",
     )
     .await;
     run(

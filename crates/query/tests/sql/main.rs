@@ -9,6 +9,7 @@ mod acquisition;
 mod aggregates;
 mod chunks;
 mod continuous;
+mod continuous_below;
 mod definitions;
 mod frames;
 mod functions;

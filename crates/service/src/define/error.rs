@@ -64,6 +64,38 @@ pub enum DefineError {
         /// The aggregate.
         view: String,
     },
+    /// A continuous aggregate reads the column.
+    #[error(
+        "the continuous aggregate \"{view}\" reads the table \"{table}\", so its column \"{column}\" stays as it is; drop the aggregate first, with DROP MATERIALIZED VIEW, or leave the column"
+    )]
+    AggregatedColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The aggregate.
+        view: String,
+    },
+    /// A continuous aggregate reads the chunks: it would take its stored answers for wrong, and forget them.
+    #[error(
+        "the continuous aggregate \"{view}\" reads the table \"{table}\", and would answer without the rows of chunks that were dropped; with ALTER TABLE ... SET (retention = '...') or add_retention_policy old rows go and its stored buckets stay"
+    )]
+    AggregatedChunks {
+        /// The table.
+        table: String,
+        /// The aggregate.
+        view: String,
+    },
+    /// It has the stored answers of a continuous aggregate, which nobody else writes.
+    #[error(
+        "\"{table}\" has the stored answers of the continuous aggregate \"{view}\", and only its refresh writes them; write to the tables that it reads"
+    )]
+    StoredAnswers {
+        /// The table.
+        table: String,
+        /// The aggregate.
+        view: String,
+    },
     /// A relation in which the store keeps what is its own has the name.
     #[error("the name \"{name}\" is taken by what the store keeps for itself")]
     KeepsOwn {

@@ -465,8 +465,7 @@ fn alter_table(
 ) -> Result<(), Error> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let find_column = |column: &str| {
-        let found = lookup::find_column(table, column);
-        found.map_err(|missing| missing.about(Part::Other))
+        lookup::find_column(table, column).map_err(|missing| missing.about(Part::Other))
     };
     match change {
         TableChange::Add {
@@ -488,10 +487,12 @@ fn alter_table(
                 return Ok(());
             }
             find_column(&column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
             Ok(engine.drop_column(database, schema, of, &column)?)
         }
         TableChange::RenameColumn { column, to } => {
             find_column(&column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
             payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }

@@ -153,7 +153,10 @@ impl Fault {
             DefineError::SchemaInUse { .. }
             | DefineError::NumbersColumn { .. }
             | DefineError::IsInTier { .. }
-            | DefineError::Aggregated { .. } => Self::InUse,
+            | DefineError::Aggregated { .. }
+            | DefineError::AggregatedColumn { .. }
+            | DefineError::AggregatedChunks { .. }
+            | DefineError::StoredAnswers { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,

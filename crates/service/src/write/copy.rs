@@ -12,7 +12,9 @@ use nilometer_engine::{Declared, Duplicates, RelationChange, RelationSchema, Tra
 
 use super::RowTarget;
 use super::sessions::Scope;
-use crate::define::{DefineError, Part, TableName, is_reserved, unknown_table};
+use crate::define::{
+    DefineError, Part, TableName, is_reserved, refuse_stored_answers, unknown_table,
+};
 use crate::error::Error;
 use crate::language::Session;
 use crate::service::Service;
@@ -55,6 +57,7 @@ impl CopyTarget {
         if is_reserved(&schema) {
             return Err(refused(DefineError::Reserved { schema }));
         }
+        refuse_stored_answers(&snapshot, database, &schema, table).map_err(refused)?;
         let scope = Scope {
             database: database.clone(),
             schema: Some(schema.clone()),

@@ -72,17 +72,21 @@ impl AggregateBuckets {
 
     /// The buckets that lie wholly in a range from a time up to, without, another one.
     pub(crate) fn within(&self, from_ns: i64, until_ns: i64) -> (i64, i64) {
-        let start = match from_ns {
-            i64::MIN => i64::MIN,
-            from if self.start(from) == from => from,
-            from => self.end(from),
-        };
         let end = if until_ns == i64::MAX {
             i64::MAX
         } else {
             self.start(until_ns)
         };
-        (start, end)
+        (self.first_from(from_ns), end)
+    }
+
+    /// Where the first bucket begins that begins at a time or after it.
+    pub(crate) fn first_from(&self, time_ns: i64) -> i64 {
+        match time_ns {
+            i64::MIN | i64::MAX => time_ns,
+            time if self.start(time) == time => time,
+            time => self.end(time),
+        }
     }
 
     /// About how wide one is.

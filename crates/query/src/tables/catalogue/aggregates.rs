@@ -43,6 +43,18 @@ impl ReadContext {
         }
     }
 
+    /// Whether this is for a refresh, which alone writes stored answers.
+    pub(crate) fn is_computing(&self) -> bool {
+        matches!(self.meant, Meant::Query(_))
+    }
+
+    /// A view in the query of a continuous aggregate that is about to be made: `CREATE OR REPLACE` would change what the
+    /// aggregate means, and no row of it would say so.
+    pub(super) fn refuse_view(&self, name: &TableName) {
+        let message = "the query of a continuous aggregate cannot read a view, whose definition may change without a row that changes; write the tables of the view".to_owned();
+        self.complain(name, message);
+    }
+
     /// Stored answers of the buckets where they are right, and the query for all others.
     pub(super) async fn plan_aggregate(
         &self,

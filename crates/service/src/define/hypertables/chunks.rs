@@ -17,6 +17,7 @@ use crate::access::Principal;
 use crate::define::change::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::place::{Place, check_table};
+use crate::define::views::aggregates::reader_of;
 use crate::error::Error;
 use crate::jobs::background::Span;
 use crate::write::sessions::Scope;
@@ -222,7 +223,15 @@ pub fn drop_chunks(
 ) -> Result<Vec<String>, Error> {
     let place = &Place::of(engine, scope);
     check_table(principal, place, &path)?;
-    let (_, table) = hypertable(engine, place, path)?;
+    let (name, table) = hypertable(engine, place, path)?;
+    // A change that concerns all buckets would have those computed again whose rows are gone.
+    if let Some(reader) = reader_of(&engine.snapshot(), table.id) {
+        let in_use = DefineError::AggregatedChunks {
+            table: name.table,
+            view: reader.name.table,
+        };
+        return Err(in_use.about(Part::Start));
+    }
     if range.older_than.is_none() && range.newer_than.is_none() {
         return Err(DefineError::NoRange.about(Part::Other));
     }

@@ -151,9 +151,12 @@ fn all(snapshot: &Snapshot, database: &str) -> Vec<Aggregate> {
     schemas.iter().flat_map(of).collect()
 }
 
+/// What names of tables with stored answers begin with.
+const STORED: &str = "_materialized_";
+
 /// The name of the table with the stored answers of a view.
 fn stored_name(view: &str) -> String {
-    format!("_materialized_{view}")
+    format!("{STORED}{view}")
 }
 
 /// Makes a continuous aggregate, of which nothing is computed. `None` = a view of the name is there, and stays.
@@ -330,6 +333,58 @@ pub(in crate::define) fn refuse_in_use(
         }
     }
     Ok(())
+}
+
+/// Refuses to change a column of a table that a continuous aggregate reads, or that has its stored answers: its query names columns,
+/// and what it has stored was computed of those that it knew.
+pub(in crate::define) fn refuse_column_in_use(
+    snapshot: &Snapshot,
+    name: &TableName,
+    id: TableId,
+    column: &str,
+) -> Result<(), Error> {
+    let stored = stored_of(snapshot, &name.database, &name.schema, &name.table);
+    let Some(view) = stored.or_else(|| reader_of(snapshot, id)) else {
+        return Ok(());
+    };
+    let in_use = DefineError::AggregatedColumn {
+        table: name.table.clone(),
+        column: column.to_owned(),
+        view: view.name.table,
+    };
+    Err(in_use.about(Part::Other))
+}
+
+/// A continuous aggregate that reads a table.
+pub(in crate::define) fn reader_of(snapshot: &Snapshot, id: TableId) -> Option<Aggregate> {
+    let databases = snapshot.databases();
+    let mut all = databases.iter().flat_map(|it| all(snapshot, it));
+    all.find(|aggregate| {
+        let sources = snapshot.aggregate_sources(aggregate.key());
+        sources.iter().any(|source| reads_table(source, id))
+    })
+}
+
+/// The continuous aggregate whose stored answers a table has.
+fn stored_of(snapshot: &Snapshot, database: &str, schema: &str, table: &str) -> Option<Aggregate> {
+    let view = table.strip_prefix(STORED)?;
+    aggregate(snapshot, database, schema, view).filter(|it| it.stored == table)
+}
+
+/// Refuses a write to the stored answers of a continuous aggregate: a refresh would not know of it.
+pub fn refuse_stored_answers(
+    snapshot: &Snapshot,
+    database: &str,
+    schema: &str,
+    table: &str,
+) -> Result<(), DefineError> {
+    match stored_of(snapshot, database, schema, table) {
+        Some(aggregate) => Err(DefineError::StoredAnswers {
+            table: table.to_owned(),
+            view: aggregate.name.table,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Whether an aggregate that reads a source reads this table.
