@@ -60,10 +60,10 @@ pub use records::{ACQUIRED, PAYLOAD, RECORD_IDS, lack_of_records, new_records};
 pub use run::{run, table_to_alter};
 pub use sequences::{Counting, Numbered, NumberedBy, Sequence, Sequences, sequences};
 pub use views::aggregates::{
-    Aggregate, NewAggregate, aggregate, aggregate_to_change, aggregates, check_refresh,
-    create_aggregate, drop_aggregate, refreshed, refuse_stored_answers, set_stored_only,
-    stored_column,
+    NewAggregate, aggregate_to_change, check_refresh, create_aggregate, drop_aggregate, refreshed,
+    set_stored_only, stored_column,
 };
+pub use views::kept::{Aggregate, aggregate, aggregates, refuse_stored_answers};
 pub use views::{view, views};
 
 #[cfg(test)]

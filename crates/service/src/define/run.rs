@@ -17,7 +17,7 @@ use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
 use super::records::lack_of_records;
-use super::views::aggregates;
+use super::views::kept as aggregates;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;

@@ -17,7 +17,7 @@ use crate::access::Principal;
 use crate::define::change::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::place::{Place, check_table};
-use crate::define::views::aggregates::reader_of;
+use crate::define::views::kept::reader_of;
 use crate::error::Error;
 use crate::jobs::background::Span;
 use crate::write::sessions::Scope;

@@ -22,7 +22,7 @@ use crate::define::change::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::indexes::{self, Owner};
 use crate::define::place::{Place, check_table};
-use crate::define::views::aggregates::reader_of;
+use crate::define::views::kept::reader_of;
 use crate::error::Error;
 use crate::jobs::background::{
     BackgroundJobs, Job, JobContext, JobEnd, JobError, JobSchedule, NewJob, Span, job_of,

@@ -6,97 +6,20 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    AggregateKey, AggregateSource, ColumnKind, DeclaredTable, Duplicates, Engine,
-    Error as EngineError, PhysicalType, RelationChange, Snapshot, TableId, TableSettings, Value,
-    nearest,
+    AggregateSource, ColumnKind, DeclaredTable, Duplicates, Engine, Error as EngineError,
+    PhysicalType, RelationChange, TableSettings, Value, nearest,
 };
 
-use super::{remove, store, view, views};
+use super::kept::{Aggregate, KEPT, aggregate, aggregates, all, stored_name};
+use super::{remove, store, view};
 use crate::access::{Principal, Privilege};
 use crate::define::change::{Change, Column, Path, TableName};
 use crate::define::error::{DefineError, Object, Part};
-use crate::define::kept::{Kept, integer, text};
 use crate::define::lookup;
-use crate::define::own_relations::AGGREGATES;
 use crate::define::place::{Place, check_table, must_be_new, refuse_reserved};
 use crate::define::run::run;
 use crate::error::Error;
 use crate::write::sessions::Scope;
-
-const KEPT: Kept = Kept {
-    relation: AGGREGATES,
-    columns: &[
-        ("view", PhysicalType::Text),
-        ("number", PhysicalType::I64),
-        ("stored", PhysicalType::Text),
-        ("is_stored_only", PhysicalType::I64),
-        ("source_database", PhysicalType::Text),
-        ("source_schema", PhysicalType::Text),
-        ("source", PhysicalType::Text),
-        ("bucket", PhysicalType::Text),
-    ],
-};
-
-/// A continuous aggregate as it is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aggregate {
-    /// The view.
-    pub name: TableName,
-    /// What no other one has: the id of the table of its stored answers.
-    pub number: i64,
-    /// The table with the stored answers, in the schema of the view.
-    pub stored: String,
-    /// It answers what is stored, and nothing of what has changed since.
-    pub is_stored_only: bool,
-    /// The table, or aggregate, whose time is bucketed.
-    pub source: TableName,
-    /// Its bucket, in words of the language that made it.
-    pub bucket: String,
-}
-
-impl Aggregate {
-    /// As the engine asks for it.
-    pub fn key(&self) -> AggregateKey<'_> {
-        AggregateKey {
-            database: &self.name.database,
-            schema: &self.name.schema,
-            number: self.number,
-        }
-    }
-
-    fn row(&self) -> Vec<Value> {
-        vec![
-            Value::from(self.name.table.as_str()),
-            Value::from(self.number),
-            Value::from(self.stored.as_str()),
-            Value::from(i64::from(self.is_stored_only)),
-            Value::from(self.source.database.as_str()),
-            Value::from(self.source.schema.as_str()),
-            Value::from(self.source.table.as_str()),
-            Value::from(self.bucket.as_str()),
-        ]
-    }
-
-    fn of((database, schema): (&str, &str), row: &[Value]) -> Self {
-        let within = |table: &str| TableName {
-            database: database.to_owned(),
-            schema: schema.to_owned(),
-            table: table.to_owned(),
-        };
-        Self {
-            name: within(text(row, 0)),
-            number: integer(row, 1),
-            stored: text(row, 2).to_owned(),
-            is_stored_only: integer(row, 3) != 0,
-            source: TableName {
-                database: text(row, 4).to_owned(),
-                schema: text(row, 5).to_owned(),
-                table: text(row, 6).to_owned(),
-            },
-            bucket: text(row, 7).to_owned(),
-        }
-    }
-}
 
 /// A continuous aggregate to be made. The language has checked its query.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,44 +42,6 @@ pub struct NewAggregate {
     pub columns: Vec<Column>,
     /// The bucket as the time of the table of its answers.
     pub declared: DeclaredTable,
-}
-
-/// The continuous aggregate of a name.
-pub fn aggregate(
-    snapshot: &Snapshot,
-    database: &str,
-    schema: &str,
-    name: &str,
-) -> Option<Aggregate> {
-    let within = (database, schema);
-    let row = KEPT.row(snapshot, within, name)?;
-    // What a crash left of one that was being made or dropped is none.
-    view(snapshot, database, schema, name)?;
-    Some(Aggregate::of(within, &row))
-}
-
-/// The continuous aggregates of a schema, by name.
-pub fn aggregates(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Aggregate> {
-    let names = views(snapshot, database, schema);
-    let found = names
-        .iter()
-        .filter_map(|name| aggregate(snapshot, database, schema, name));
-    found.collect()
-}
-
-/// All continuous aggregates of a database.
-fn all(snapshot: &Snapshot, database: &str) -> Vec<Aggregate> {
-    let schemas = snapshot.schemas(database).unwrap_or_default();
-    let of = |schema: &String| aggregates(snapshot, database, schema);
-    schemas.iter().flat_map(of).collect()
-}
-
-/// What names of tables with stored answers begin with.
-const STORED: &str = "_materialized_";
-
-/// The name of the table with the stored answers of a view.
-fn stored_name(view: &str) -> String {
-    format!("{STORED}{view}")
 }
 
 /// Makes a continuous aggregate, of which nothing is computed. `None` = a view of the name is there, and stays.
@@ -309,87 +194,6 @@ pub fn refreshed(
     left: &[(i64, i64, bool)],
 ) -> Result<Vec<RelationChange>, Error> {
     Ok(engine.replace_invalidations(aggregate.key(), gone, left)?)
-}
-
-/// Refuses to drop or rename what a continuous aggregate is made of: a table or relation that it reads, or its stored answers.
-pub(in crate::define) fn refuse_in_use(
-    snapshot: &Snapshot,
-    name: &TableName,
-    is_read: impl Fn(&AggregateSource) -> bool,
-) -> Result<(), Error> {
-    // Elsewhere nothing can read it.
-    let databases = snapshot.databases();
-    for aggregate in databases.iter().flat_map(|it| all(snapshot, it)) {
-        let is_stored = aggregate.stored == name.table
-            && aggregate.name.schema == name.schema
-            && aggregate.name.database == name.database;
-        let sources = snapshot.aggregate_sources(aggregate.key());
-        if is_stored || sources.iter().any(&is_read) {
-            let in_use = DefineError::Aggregated {
-                table: name.table.clone(),
-                view: aggregate.name.table,
-            };
-            return Err(in_use.about(Part::Name));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses to change a column of a table that a continuous aggregate reads, or that has its stored answers: its query names columns,
-/// and what it has stored was computed of those that it knew.
-pub(in crate::define) fn refuse_column_in_use(
-    snapshot: &Snapshot,
-    name: &TableName,
-    id: TableId,
-    column: &str,
-) -> Result<(), Error> {
-    let stored = stored_of(snapshot, &name.database, &name.schema, &name.table);
-    let Some(view) = stored.or_else(|| reader_of(snapshot, id)) else {
-        return Ok(());
-    };
-    let in_use = DefineError::AggregatedColumn {
-        table: name.table.clone(),
-        column: column.to_owned(),
-        view: view.name.table,
-    };
-    Err(in_use.about(Part::Other))
-}
-
-/// A continuous aggregate that reads a table.
-pub(in crate::define) fn reader_of(snapshot: &Snapshot, id: TableId) -> Option<Aggregate> {
-    let databases = snapshot.databases();
-    let mut all = databases.iter().flat_map(|it| all(snapshot, it));
-    all.find(|aggregate| {
-        let sources = snapshot.aggregate_sources(aggregate.key());
-        sources.iter().any(|source| reads_table(source, id))
-    })
-}
-
-/// The continuous aggregate whose stored answers a table has.
-fn stored_of(snapshot: &Snapshot, database: &str, schema: &str, table: &str) -> Option<Aggregate> {
-    let view = table.strip_prefix(STORED)?;
-    aggregate(snapshot, database, schema, view).filter(|it| it.stored == table)
-}
-
-/// Refuses a write to the stored answers of a continuous aggregate: a refresh would not know of it.
-pub fn refuse_stored_answers(
-    snapshot: &Snapshot,
-    database: &str,
-    schema: &str,
-    table: &str,
-) -> Result<(), DefineError> {
-    match stored_of(snapshot, database, schema, table) {
-        Some(aggregate) => Err(DefineError::StoredAnswers {
-            table: table.to_owned(),
-            view: aggregate.name.table,
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Whether an aggregate that reads a source reads this table.
-pub(in crate::define) fn reads_table(source: &AggregateSource, id: TableId) -> bool {
-    matches!(source, AggregateSource::Times(it) | AggregateSource::Table(it) if *it == id)
 }
 
 /// A column of stored answers.
