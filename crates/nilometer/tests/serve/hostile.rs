@@ -40,8 +40,8 @@ const STATEMENTS: [&str; 53] = [
     "SELECT count(cast(range(0,value*100000) AS text)) FROM generate_series(1,8192)",
     "SELECT count(h) FROM (SELECT histogram(value,0,100,10000) h FROM generate_series(1,10000000) GROUP BY value%1000000)",
     // A value that is written once for each row that it meets.
-    "SELECT count(a.x || b.value::text) FROM (SELECT repeat('a',8000000) x) a, generate_series(1,8192) b",
-    "SELECT count(length(a.s) + b.value) FROM long a, generate_series(1,1000000) b",
+    "SELECT count(a.x || b.value::text) FROM (SELECT repeat('a',8000000) x) a, generate_series(1,8192) b(value)",
+    "SELECT count(length(a.s) + b.value) FROM long a, generate_series(1,1000000) b(value)",
     "SELECT max(s) FROM (SELECT s, unnest(range(0,1000000)) u FROM long)",
     "SELECT count(x) FROM (SELECT first_value(repeat('a',1000000)) OVER () x FROM generate_series(1,1000000))",
     "SELECT count(x) FROM (SELECT max(s) OVER () x FROM long, generate_series(1,1000000))",
@@ -76,8 +76,8 @@ const STATEMENTS: [&str; 53] = [
     "SELECT count(d) FROM (SELECT approx_distinct(value) d FROM generate_series(1,100000000) GROUP BY value%1000000)",
     "SELECT count(*) FROM (SELECT DISTINCT repeat(value::text,100) FROM generate_series(1,100000000))",
     "WITH RECURSIVE r AS (SELECT 1 n, 'a' s UNION ALL SELECT n+1, s||s FROM r) SELECT max(length(s)) FROM r",
-    "SELECT count(*) FROM generate_series(1,1000000) a, generate_series(1,1000000) b WHERE a.value+b.value<0",
-    "SELECT a.value FROM generate_series(1,100000) a, generate_series(1,100000) b ORDER BY a.value*b.value OFFSET 1000000000",
+    "SELECT count(*) FROM generate_series(1,1000000) a(value), generate_series(1,1000000) b(value) WHERE a.value+b.value<0",
+    "SELECT a.value FROM generate_series(1,100000) a(value), generate_series(1,100000) b(value) ORDER BY a.value*b.value OFFSET 1000000000",
     "SELECT count(x) FROM (SELECT array_agg(n) OVER (ORDER BY n ROWS BETWEEN 1000 PRECEDING AND CURRENT ROW) x FROM big)",
     "SELECT count(x) FROM (SELECT string_agg(n::text,',') OVER (ORDER BY n) x FROM big)",
 ];
