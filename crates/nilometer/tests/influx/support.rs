@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_engine::{Clock, Engine, Options, SystemClock};
+use nilometer_engine::{Clock, Engine, Error, Options, SystemClock};
 use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
 use nilometer_service::{Service, ServiceOptions, Threads};
@@ -59,6 +60,21 @@ impl Clock for HandClock {
     }
 }
 
+/// The store on a disk, once nobody has it open. A server before this one had it longer than its answers took: the thread
+/// that has sent the last piece of an answer lets go of the store after that, which once failed a restart as `Locked`.
+fn opened(disk: Arc<MemoryDisk>, clock: Arc<dyn Clock>, store: &Options) -> Engine {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (disk, clock) = (Arc::clone(&disk), Arc::clone(&clock));
+        match Engine::open(disk, clock, Path::new("/data"), store.clone()) {
+            Err(Error::Locked { .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// A text as a part of an address.
 pub(crate) fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
@@ -86,8 +102,7 @@ impl Server {
         options: ServiceOptions,
     ) -> Self {
         let disk = Arc::new(disk);
-        let engine = Engine::open(disk, clock, Path::new("/data"), store).unwrap();
-        let engine = Arc::new(engine);
+        let engine = Arc::new(opened(disk, clock, &store));
         let executor = Threads::start(options.query.threads).unwrap();
         let service = Service::new(Arc::clone(&engine), executor, options, nilometer::languages);
         let service = service.unwrap();
