@@ -109,6 +109,6 @@ pub use schema::{
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
 pub use segment::{StoredField, StoredSums, StoredTotals, Tier};
-pub use shown::{SQL_TYPE, ShownColumns};
+pub use shown::{SQL_TYPE, ShownColumns, show_integers, show_time, shown_time_type};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

@@ -98,13 +98,14 @@ impl ShownColumns {
     }
 }
 
-fn show_time(kind: TimeKind, stored: &ArrayRef) -> ArrayRef {
+/// Times as a column of this kind shows them.
+pub fn show_time(kind: TimeKind, stored: &ArrayRef) -> ArrayRef {
     let Some(times) = stored.as_primitive_opt::<TimestampNanosecondType>() else {
         return Arc::clone(stored);
     };
     match kind {
         TimeKind::TimestampTz => Arc::clone(stored),
-        TimeKind::Timestamp => Arc::new(times.clone().with_data_type(time_type(kind))),
+        TimeKind::Timestamp => Arc::new(times.clone().with_data_type(shown_time_type(kind))),
         TimeKind::Date => {
             // A day of nanoseconds fits 32 bits.
             let days = times
@@ -119,8 +120,8 @@ fn show_time(kind: TimeKind, stored: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Texts of integers, maybe by dictionary, as integers.
-fn show_integers(stored: &ArrayRef) -> ArrayRef {
+/// Texts of integers, as tags have them, maybe by dictionary, as integers.
+pub fn show_integers(stored: &ArrayRef) -> ArrayRef {
     let texts = |array: &ArrayRef| -> Int64Array {
         match array.as_string_opt::<i32>() {
             Some(texts) => texts.iter().map(|it| it?.parse().ok()).collect(),
@@ -144,7 +145,7 @@ fn show_integers(stored: &ArrayRef) -> ArrayRef {
 }
 
 /// Arrow's type of a time column.
-fn time_type(kind: TimeKind) -> DataType {
+pub fn shown_time_type(kind: TimeKind) -> DataType {
     match kind {
         TimeKind::TimestampTz => crate::schema::time_type(),
         TimeKind::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, None),
@@ -180,7 +181,7 @@ impl ShownColumn {
         let how = How::Time(time.kind);
         let field = field
             .with_name(&time.name)
-            .with_data_type(time_type(time.kind));
+            .with_data_type(shown_time_type(time.kind));
         (field, Self { position, how })
     }
 }

@@ -51,7 +51,7 @@ impl SeriesTable {
             query: Arc::new(query),
             columns: Columns {
                 schema: found.schema,
-                places: found.outputs.into(),
+                outputs: found.outputs.into(),
             },
             table: found.table,
             chosen: found.chosen,

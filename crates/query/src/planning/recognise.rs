@@ -12,6 +12,7 @@ mod chosen;
 mod condition;
 mod finish;
 mod group;
+mod joined;
 mod nested;
 mod view;
 
@@ -64,7 +65,10 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
                 let leaf = leaf(&node, found)?;
                 Transformed::new(leaf, true, TreeNodeRecursion::Jump)
             }
-            None => Transformed::no(node),
+            None => match joined::series_first(&node)? {
+                Some(first) => Transformed::yes(first),
+                None => Transformed::no(node),
+            },
         })
     })?;
     Ok(replaced.transformed.then_some(replaced.data))

@@ -5,11 +5,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::LogicalPlan;
-use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
+use nilometer_engine::{
+    LogicalType, Narrowing, ScanRequest, Snapshot, TableSchema, TimeKind, show_integers, show_time,
+};
 use nilometer_series::{Limits, SeriesQuery, Shape, TagExpr};
 
 use crate::planning::filter::{FieldCondition, Pushdown};
@@ -20,8 +22,8 @@ use crate::statement::name::TableName;
 pub(crate) struct Recognised {
     pub(crate) table: TableRead,
     pub(crate) shape: Shape,
-    /// By column of the plan, its place among the query's columns.
-    pub(crate) outputs: Vec<usize>,
+    /// By column of the plan.
+    pub(crate) outputs: Vec<Output>,
     /// Columns of the plan.
     pub(crate) schema: SchemaRef,
     /// Times that the query is about, but for the filters that were left out.
@@ -32,6 +34,38 @@ pub(crate) struct Recognised {
     pub(crate) holes: Vec<(usize, usize)>,
     /// A tag whose values another query chooses.
     pub(crate) chosen: Option<Chosen>,
+}
+
+/// A column of the plan, which a column of the query answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Output {
+    /// The place of that column.
+    pub(crate) place: usize,
+    pub(crate) shown: Shown,
+}
+
+/// How values of the query, which are as the store has them, become those that SQL shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Shown {
+    /// They are the same.
+    AsStored,
+    /// Texts of a tag become integers.
+    Integers,
+    /// Values become those of a declared type.
+    Type(LogicalType),
+    /// Times become those of a declared time column.
+    Time(TimeKind),
+}
+
+impl Shown {
+    fn of(self, stored: &ArrayRef) -> ArrayRef {
+        match self {
+            Self::AsStored => Arc::clone(stored),
+            Self::Integers => show_integers(stored),
+            Self::Type(of) => of.show(stored),
+            Self::Time(kind) => show_time(kind, stored),
+        }
+    }
 }
 
 /// The table that is read, and what is read of it.
@@ -94,28 +128,28 @@ pub(crate) struct BoundSeries {
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
     pub(crate) schema: SchemaRef,
-    pub(crate) places: Arc<[usize]>,
+    pub(crate) outputs: Arc<[Output]>,
 }
 
 impl Columns {
     /// Some of the columns.
     pub(crate) fn project(&self, projection: &[usize]) -> Result<Self> {
-        let places = projection.iter().map(|at| self.places.get(*at).copied());
-        let Some(places) = places.collect::<Option<Vec<usize>>>() else {
+        let outputs = projection.iter().map(|at| self.outputs.get(*at).copied());
+        let Some(outputs) = outputs.collect::<Option<Vec<Output>>>() else {
             return internal_err!("a column that a series query does not have");
         };
         Ok(Self {
             schema: Arc::new(self.schema.project(projection)?),
-            places: places.into(),
+            outputs: outputs.into(),
         })
     }
 
     /// The plan's columns of a batch of the query's.
     pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self
-            .places
-            .iter()
-            .map(|at| batch.columns().get(*at).cloned());
+        let columns = self.outputs.iter().map(|output| {
+            let stored = batch.columns().get(output.place)?;
+            Some(output.shown.of(stored))
+        });
         let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
             return internal_err!("a column that a series query does not have");
         };

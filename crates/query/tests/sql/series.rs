@@ -177,7 +177,7 @@ struct Checked {
 
 async fn check(seed: u64, explains: bool) -> Checked {
     let mut dice = Dice::new(seed);
-    let world = World::new(&mut dice);
+    let world = World::new(&mut dice).await;
     let engine = &world.engine;
     let plain = Sql::without_series(Arc::clone(engine), SqlOptions::default()).unwrap();
     let sql = Sql::new(Arc::clone(engine), SqlOptions::default()).unwrap();
@@ -275,7 +275,7 @@ fn series_queries_answer_as_the_planner_does() {
 #[tokio::test]
 async fn what_dashboards_ask_is_one_series_query() {
     let mut dice = Dice::new(1);
-    let world = World::new(&mut dice);
+    let world = World::new(&mut dice).await;
     let sql = Sql::new(Arc::clone(&world.engine), SqlOptions::default()).unwrap();
     let within = "time >= '2024-10-04 00:10:00.5 +0000' AND time < timestamp '2024-10-04 05:00:00'";
     for statement in [
@@ -305,11 +305,70 @@ async fn what_dashboards_ask_is_one_series_query() {
     }
 }
 
+/// The tables of the suite's loader for TimescaleDB, and its statements over them. A hypertable's columns are in the order that they were
+/// declared in, its tags are integers, and none of its statements was a series query once for that.
+#[tokio::test]
+async fn what_the_suite_asks_of_hypertables_is_made_of_series_queries() {
+    let store = Store::new();
+    for statement in [
+        "CREATE TABLE tags (id INTEGER PRIMARY KEY, hostname TEXT, fleet TEXT, name TEXT, driver TEXT, load_capacity DOUBLE PRECISION)",
+        "CREATE TABLE cpu (time TIMESTAMPTZ, tags_id INTEGER, hostname TEXT, usage_user DOUBLE PRECISION, usage_system DOUBLE PRECISION, additional_tags JSONB DEFAULT NULL) \
+         WITH (tsdb.hypertable, tsdb.partition_column = 'time', tsdb.segmentby = 'tags_id')",
+        "INSERT INTO tags VALUES (1, 'host_0', 'South', 'truck_0', 'Trish', 1500), (10, 'host_9', 'South', 'truck_9', 'Rodney', 2000)",
+        "INSERT INTO cpu VALUES ('2016-01-01 00:00:00+00', 1, 'host_0', 58, 2, NULL), ('2016-01-01 00:00:10+00', 1, 'host_0', 57, 3, NULL), \
+         ('2016-01-01 00:00:00+00', 10, 'host_9', 95, 5, NULL), ('2016-01-01 01:00:00+00', 10, 'host_9', 91, 7, NULL)",
+    ] {
+        store
+            .batches(statement)
+            .await
+            .unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    let plain = Sql::without_series(Arc::clone(&store.engine), SqlOptions::default()).unwrap();
+    let question = Question {
+        statements: [String::new(), String::new()],
+        is_ordered: false,
+        is_grouped: true,
+        off: 1e-9,
+    };
+    let mut others: Vec<String> = Vec::new();
+    let within =
+        "time >= '2015-12-31 23:59:52.646325 +0000' AND time < '2016-01-01 01:47:52.646325 +0000'";
+    for statement in [
+        format!("SELECT time_bucket('60 seconds', time) AS minute, max(usage_user) as max_usage_user FROM cpu WHERE tags_id IN (SELECT id FROM tags WHERE hostname IN ('host_9')) AND {within} GROUP BY minute ORDER BY minute ASC"),
+        format!("SELECT time_bucket('3600 seconds', time) AS hour, max(usage_user), max(usage_system) FROM cpu WHERE tags_id IN (SELECT id FROM tags WHERE hostname IN ('host_9','host_3','host_0')) AND {within} GROUP BY hour ORDER BY hour"),
+        format!("WITH cpu_avg AS (SELECT time_bucket('3600 seconds', time) as hour, tags_id, avg(usage_user) as mean_usage_user FROM cpu WHERE {within} GROUP BY 1, 2) SELECT hour, tags.hostname, mean_usage_user FROM cpu_avg JOIN tags ON cpu_avg.tags_id = tags.id ORDER BY hour, tags.hostname"),
+        format!("SELECT * FROM cpu WHERE usage_user > 90.0 and {within} AND tags_id IN (SELECT id FROM tags WHERE hostname IN ('host_9'))"),
+        "SELECT DISTINCT ON (t.hostname) * FROM tags t INNER JOIN LATERAL(SELECT * FROM cpu c WHERE c.tags_id = t.id ORDER BY time DESC LIMIT 1) AS b ON true ORDER BY t.hostname, b.time DESC".to_owned(),
+        "SELECT time_bucket('60 seconds', time) AS minute, max(usage_user) FROM cpu WHERE time < '2016-01-01 08:47:52.646325 +0000' GROUP BY minute ORDER BY minute DESC LIMIT 5".to_owned(),
+        "SELECT t.name AS name, t.driver AS driver, r.* FROM tags t INNER JOIN LATERAL (SELECT usage_user, usage_system FROM cpu r WHERE r.tags_id=t.id ORDER BY time DESC LIMIT 1) r ON true WHERE t.name IN ('truck_9')".to_owned(),
+        "SELECT t.name AS name, t.driver AS driver, d.* FROM tags t INNER JOIN LATERAL (SELECT usage_user FROM cpu d WHERE d.tags_id=t.id ORDER BY time DESC LIMIT 1) d ON true WHERE t.name IS NOT NULL AND d.usage_user/t.load_capacity > 0.04 AND t.fleet = 'South'".to_owned(),
+        format!("SELECT t.name AS name, t.driver AS driver FROM tags t INNER JOIN cpu r ON r.tags_id = t.id WHERE {within} AND t.name IS NOT NULL AND t.fleet = 'South' GROUP BY 1, 2 HAVING avg(r.usage_user) < 60"),
+        format!("SELECT t.name AS name, t.driver AS driver FROM tags t INNER JOIN LATERAL (SELECT time_bucket('10 minutes', time) AS ten_minutes, tags_id FROM cpu WHERE {within} GROUP BY ten_minutes, tags_id HAVING avg(usage_user) > 1 ORDER BY ten_minutes, tags_id) AS r ON t.id = r.tags_id WHERE t.name IS NOT NULL AND t.fleet = 'South' GROUP BY name, driver HAVING count(r.ten_minutes) > 1"),
+        "WITH sessions AS (SELECT time_bucket('10 minutes', TIME) AS ten_minutes, tags_id FROM cpu r GROUP BY tags_id, ten_minutes HAVING avg(usage_user) > 1), daily AS (SELECT time_bucket('24 hours', ten_minutes) AS day, tags_id, count(*) / 6 AS hours FROM sessions GROUP BY day, tags_id) SELECT t.fleet AS fleet, t.name AS name, t.driver AS driver, avg(d.hours) AS avg_daily_hours FROM daily d INNER JOIN tags t ON t.id = d.tags_id GROUP BY fleet, name, driver".to_owned(),
+        "SELECT t.fleet AS fleet, avg(r.usage_user) AS average, avg(t.load_capacity) AS projected FROM tags t INNER JOIN LATERAL(SELECT tags_id, usage_user FROM cpu r WHERE r.tags_id = t.id AND usage_system > 2) r ON true WHERE t.fleet IS NOT NULL AND t.load_capacity IS NOT NULL AND t.name IS NOT NULL GROUP BY fleet".to_owned(),
+        format!("SELECT t.fleet, count(*), count(r.usage_system), sum(r.usage_user), min(r.usage_user), max(r.hostname), max(t.driver), avg(t.load_capacity) FROM cpu r JOIN tags t ON r.tags_id = t.id WHERE {within} GROUP BY t.fleet"),
+        "SELECT t.fleet AS fleet, t.load_capacity, avg(d.avg_load / t.load_capacity) AS part FROM tags t INNER JOIN (SELECT tags_id, avg(usage_user) AS avg_load FROM cpu d GROUP BY tags_id) d ON t.id = d.tags_id WHERE t.name IS NOT NULL GROUP BY t.fleet, t.load_capacity".to_owned(),
+    ] {
+        let found = ask(store.sql(), &statement).await;
+        match &found {
+            Ok(found) => assert!(!found.rows.is_empty(), "{statement}"),
+            Err(error) => panic!("{statement}: {error}"),
+        }
+        compare(&statement, &question, found, ask(&plain, &statement).await);
+        let plan = ask(store.sql(), &format!("EXPLAIN {statement}")).await.unwrap();
+        let plan = format!("{:#?}", plan.rows);
+        if !plan.contains("SeriesExec") || plan.contains("SeriesScan") {
+            others.push(format!("{statement}\n{plan}"));
+        }
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+}
+
 /// A prepared statement comes with other values each time, and is planned once.
 #[tokio::test]
 async fn parameters_are_put_into_the_shape() {
     let mut dice = Dice::new(3);
-    let world = World::new(&mut dice);
+    let world = World::new(&mut dice).await;
     let plain = Sql::without_series(Arc::clone(&world.engine), SqlOptions::default()).unwrap();
     let sql = Sql::new(Arc::clone(&world.engine), SqlOptions::default()).unwrap();
     let statement = "SELECT time_bucket('1 hour', time) AS hour, count(*), max(u) FROM merged \

@@ -25,8 +25,8 @@ fn typed(expr: &Expr, view: &View, input: &DFSchema) -> Option<(SeriesExpr, Type
         Expr::Alias(alias) => typed(&alias.expr, view, input),
         Expr::Column(_) => match view.column(expr, input)? {
             Column::Field(field) if view.grouped.is_none() => {
-                let (name, kind) = view.names.fields.get(*field)?;
-                Some((SeriesExpr::field(name), *kind))
+                let (name, kind) = view.names.value(*field)?;
+                Some((SeriesExpr::field(name), kind))
             }
             Column::Aggregate(of) => Some((of.clone(), view.type_of(of)?)),
             _ => None,

@@ -50,7 +50,10 @@ pub(super) fn chosen(mut view: View, join: &Join) -> Result<Option<View>> {
     let Some(tag) = view.schema().tags.get(*tag) else {
         return Ok(None);
     };
-    let is_like = if is_text {
+    let is_like = if tag.of().is_some() {
+        // A declared integer, which has one form as a text.
+        is_text && kind == DataType::Int64
+    } else if is_text {
         match &kind {
             DataType::Dictionary(_, values) => **values == DataType::Utf8,
             kind => *kind == DataType::Utf8,

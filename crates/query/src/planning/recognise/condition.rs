@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use nilometer_engine::{TableSchema, TagMatch, TagPredicate};
 use nilometer_series::{Binary, Expr as SeriesExpr, Literal, TagExpr, Type, Unary, Value};
 
-use super::view::{Column, View};
+use super::view::{Column, Tag, View};
 use crate::planning::filter::Pushdown;
 use crate::walk::ExprWalk;
 
@@ -32,8 +32,16 @@ pub(super) fn of_tags(pushed: &Pushdown, schema: &TableSchema) -> Option<Vec<Tag
 
 fn of_tag(predicate: &TagPredicate, schema: &TableSchema) -> Option<TagExpr> {
     let tag = &schema.tags.get(predicate.column.checked_sub(1)?)?.name;
-    let TagMatch::OneOf(values) = &predicate.matches else {
-        return None;
+    let values = match &predicate.matches {
+        TagMatch::OneOf(values) => values,
+        TagMatch::Integers(ranges) if !predicate.negated => {
+            let bound = |bound: &i64| Some(Literal::Value(Value::Int(*bound)));
+            let ranges = ranges
+                .iter()
+                .map(|of| TagExpr::Range(tag.clone(), bound(of.start()), bound(of.end())));
+            return Some(TagExpr::Or(ranges.collect()));
+        }
+        _ => return None,
     };
     let texts = values
         .iter()
@@ -57,7 +65,7 @@ fn of_tag(predicate: &TagPredicate, schema: &TableSchema) -> Option<TagExpr> {
 /// A condition with its columns named as in the table; `None` = one of them is none of the table's.
 pub(super) fn by_names_of_table(expr: &Expr, view: &View, input: &DFSchema) -> Option<Expr> {
     let schema = view.schema();
-    let arrow = schema.arrow_schema();
+    let shown = schema.shown_columns();
     let mut is_known = true;
     let named = expr.clone().replace_up(&mut |part| {
         if !matches!(part, Expr::Column(_)) {
@@ -69,7 +77,8 @@ pub(super) fn by_names_of_table(expr: &Expr, view: &View, input: &DFSchema) -> O
             Some(Column::Field(field)) => Some(1 + schema.tags.len() + field),
             _ => None,
         };
-        let field = position.and_then(|at| arrow.fields().get(at));
+        let place = position.and_then(|at| shown.shown_at(at));
+        let field = place.and_then(|at| shown.schema.fields().get(at));
         let Some(field) = field else {
             is_known = false;
             return Ok(Transformed::no(part));
@@ -126,9 +135,9 @@ impl Conditions<'_> {
         }
     }
 
-    fn tag_name(&self, expr: &Expr) -> Option<String> {
+    fn tag(&self, expr: &Expr) -> Option<&Tag> {
         match self.column(expr)? {
-            Column::Tag(tag) => self.view.names.tags.get(*tag).cloned(),
+            Column::Tag(tag) => self.view.names.tags.get(*tag),
             _ => None,
         }
     }
@@ -141,11 +150,11 @@ impl Conditions<'_> {
                 Operator::And => TagExpr::And(vec![self.tags(left)?, self.tags(right)?]),
                 Operator::Or => TagExpr::Or(vec![self.tags(left)?, self.tags(right)?]),
                 Operator::Eq | Operator::NotEq => {
-                    let (tag, text) = match self.tag_name(left) {
-                        Some(tag) => (tag, text(right)?),
-                        None => (self.tag_name(right)?, text(left)?),
+                    let (tag, value) = match self.tag(left) {
+                        Some(tag) => (tag, right),
+                        None => (self.tag(right)?, left),
                     };
-                    let equal = TagExpr::OneOf(tag, vec![Literal::from(text)]);
+                    let equal = TagExpr::OneOf(tag.name.clone(), vec![tag_value(tag, value)?]);
                     if *op == Operator::Eq {
                         equal
                     } else {
@@ -155,16 +164,14 @@ impl Conditions<'_> {
                 _ => return None,
             },
             Expr::Not(inner) => TagExpr::Not(Box::new(self.tags(inner)?)),
-            Expr::IsNull(inner) => TagExpr::Absent(self.tag_name(inner)?),
+            Expr::IsNull(inner) => TagExpr::Absent(self.tag(inner)?.name.clone()),
             Expr::IsNotNull(inner) => {
-                TagExpr::Not(Box::new(TagExpr::Absent(self.tag_name(inner)?)))
+                TagExpr::Not(Box::new(TagExpr::Absent(self.tag(inner)?.name.clone())))
             }
             Expr::InList(list) => {
-                let values = list.list.iter().map(|value| text(value).map(Literal::from));
-                let one_of = TagExpr::OneOf(
-                    self.tag_name(&list.expr)?,
-                    values.collect::<Option<Vec<_>>>()?,
-                );
+                let tag = self.tag(&list.expr)?;
+                let values = list.list.iter().map(|value| tag_value(tag, value));
+                let one_of = TagExpr::OneOf(tag.name.clone(), values.collect::<Option<Vec<_>>>()?);
                 if list.negated {
                     TagExpr::Not(Box::new(one_of))
                 } else {
@@ -267,14 +274,14 @@ impl Conditions<'_> {
         let names = &self.view.names;
         Some(match self.column(expr)? {
             Column::Time => Side::Column(SeriesExpr::Time, Kind::Time),
-            Column::Tag(tag) => Side::Column(SeriesExpr::tag(names.tags.get(*tag)?), Kind::Tag),
+            Column::Tag(tag) => {
+                // A tag is compared as the text that it is to the store.
+                let tag = names.tags.get(*tag).filter(|tag| !tag.is_integer)?;
+                Side::Column(SeriesExpr::tag(&tag.name), Kind::Tag)
+            }
             Column::Field(field) => {
-                let (name, kind) = names.fields.get(*field)?;
-                // Bytes and counts are values of no query.
-                if matches!(kind, Type::Bytes | Type::Counts) {
-                    return None;
-                }
-                Side::Column(SeriesExpr::field(name), Kind::Field(*kind))
+                let (name, kind) = names.value(*field)?;
+                Side::Column(SeriesExpr::field(name), Kind::Field(kind))
             }
             Column::Bucket(_) | Column::Aggregate(_) | Column::Number => return None,
         })
@@ -354,7 +361,18 @@ fn value_of(value: &ScalarValue) -> Option<Side> {
     Some(Side::Value(value, Kind::Field(kind)))
 }
 
-/// A text that a tag is compared with.
+/// A value that a tag is compared with.
+fn tag_value(tag: &Tag, expr: &Expr) -> Option<Literal> {
+    match expr {
+        // An integer has one form as a tag.
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) if tag.is_integer => {
+            Some(Literal::from(value.to_string().as_str()))
+        }
+        expr if !tag.is_integer => text(expr).map(Literal::from),
+        _ => None,
+    }
+}
+
 fn text(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(value, _) => match value {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use nilometer_engine::{Narrowing, TIME_COLUMN};
+use nilometer_engine::{Narrowing, TIME_COLUMN, TimeKind, shown_time_type};
 use nilometer_series::{
     Aggregate, Binary, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules,
     Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
@@ -14,7 +14,7 @@ use nilometer_series::{
 use super::condition;
 use super::group::Ends;
 use super::view::{Column, View};
-use crate::planning::recognised::{Recognised, TableRead, limits};
+use crate::planning::recognised::{Output, Recognised, Shown, TableRead, limits};
 
 /// Rows at an end of time that are looked for before the scan.
 const TOP_ROWS_MAX: u64 = 100_000;
@@ -35,7 +35,7 @@ impl View {
             .next()
             .map(|first| rows.fold(first, |all, one| Expr::binary(Binary::And, all, one)));
         let group = self.group();
-        let tag_name = |tag: &usize| self.names.tags.get(*tag).cloned();
+        let tag_name = |tag: &usize| Some(self.names.tags.get(*tag)?.name.clone());
         shape.group = group.iter().map(tag_name).collect::<Option<_>>()?;
         let grouped = self.grouped.as_ref();
         shape.bucket = grouped.and_then(|grouped| grouped.bucket.clone());
@@ -132,36 +132,38 @@ impl View {
         shape: &mut Shape,
         group: &[usize],
         is_aggregate: bool,
-    ) -> Option<Vec<usize>> {
+    ) -> Option<Vec<Output>> {
         let shows_time = !is_aggregate || shape.bucket.is_some();
         let first = usize::from(shows_time);
         let mut taken: Vec<String> = shape.group.clone();
         taken.push(TIME_COLUMN.to_owned());
         let mut outputs = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter().zip(plan.fields()) {
-            if self.kind(column)? != *field.data_type() {
+            let (kind, shown) = self.kind(column)?;
+            if kind != *field.data_type() {
                 return None;
             }
+            let mut add = |place: usize| outputs.push(Output { place, shown });
             let expr = match column {
                 Column::Time if !is_aggregate => {
-                    outputs.push(0);
+                    add(0);
                     continue;
                 }
                 // Its buckets are those that rows were put in.
                 Column::Bucket(bucket) if shape.bucket.as_ref() == Some(bucket) => {
-                    outputs.push(0);
+                    add(0);
                     continue;
                 }
                 Column::Tag(tag) => match group.iter().position(|of| of == tag) {
                     Some(place) => {
-                        outputs.push(first + place);
+                        add(first + place);
                         continue;
                     }
                     None if is_aggregate => return None,
-                    None => Expr::Tag(self.names.tags.get(*tag)?.clone()),
+                    None => Expr::Tag(self.names.tags.get(*tag)?.name.clone()),
                 },
                 Column::Field(field) if !is_aggregate => {
-                    Expr::Field(self.names.fields.get(*field)?.0.clone())
+                    Expr::Field(self.names.fields.get(*field)?.name.clone())
                 }
                 Column::Aggregate(expr) if is_aggregate || self.below.is_some() => expr.clone(),
                 _ => return None,
@@ -173,7 +175,7 @@ impl View {
                 shape.columns.push(SeriesColumn { name, expr });
                 shape.columns.len() - 1
             });
-            outputs.push(first + group.len() + place);
+            add(first + group.len() + place);
         }
         if is_aggregate && shape.columns.is_empty() && shape.bucket.is_none() {
             // Which groups there are is known when their rows are counted.
@@ -184,18 +186,35 @@ impl View {
         Some(outputs)
     }
 
-    /// The type of a column.
-    fn kind(&self, column: &Column) -> Option<DataType> {
-        match column {
-            Column::Time | Column::Bucket(_) => Some(Type::Time.arrow()),
-            Column::Tag(_) => Some(DataType::Dictionary(
+    /// The type of a column, and how its values become those.
+    fn kind(&self, column: &Column) -> Option<(DataType, Shown)> {
+        let as_stored = |kind: DataType| (kind, Shown::AsStored);
+        let time = || match self.names.time {
+            TimeKind::TimestampTz => as_stored(Type::Time.arrow()),
+            kind => (shown_time_type(kind), Shown::Time(kind)),
+        };
+        Some(match column {
+            Column::Time | Column::Bucket(_) => time(),
+            Column::Tag(tag) if self.names.tags.get(*tag)?.is_integer => {
+                (DataType::Int64, Shown::Integers)
+            }
+            Column::Tag(_) => as_stored(DataType::Dictionary(
                 Box::new(DataType::Int32),
                 Box::new(DataType::Utf8),
             )),
-            Column::Field(field) => Some(self.names.fields.get(*field)?.1.arrow()),
-            Column::Aggregate(expr) => Some(self.type_of(expr)?.arrow()),
-            Column::Number => None,
-        }
+            Column::Field(field) => {
+                let field = self.names.fields.get(*field)?;
+                match field.shown {
+                    Some(of) => (of.shown_type(), Shown::Type(of)),
+                    None => as_stored(field.kind.arrow()),
+                }
+            }
+            Column::Aggregate(expr) => match self.type_of(expr)? {
+                Type::Time => time(),
+                kind => as_stored(kind.arrow()),
+            },
+            Column::Number => return None,
+        })
     }
 
     /// The type of an expression.
@@ -204,7 +223,9 @@ impl View {
             Expr::Time => Some(Type::Time),
             Expr::Field(name) => {
                 let mut fields = self.names.fields.iter();
-                fields.find(|field| field.0 == *name).map(|field| field.1)
+                fields
+                    .find(|field| field.name == *name)
+                    .map(|field| field.kind)
             }
             Expr::Binary(Binary::Divide, of, _) => self.type_of(of),
             Expr::Aggregate(aggregate) => match aggregate.as_ref() {

@@ -4,18 +4,22 @@
 //! over groups by fields or expressions, FILTER, or aggregates of expressions.
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, Sort, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Expr, Filter, Operator, Window, WindowFunctionDefinition,
+    Aggregate, BinaryExpr, Expr, LogicalPlan, Operator, Projection, Window,
+    WindowFunctionDefinition,
 };
+use nilometer_engine::TimeKind;
 use nilometer_series::{
     Aggregate as SeriesAggregate, Bucket, Expr as SeriesExpr, Selector, Type, Width,
 };
 
 use super::view::{Column, Grouped, View};
 use crate::function::{self, Buckets, TIME_BUCKET};
+use crate::walk::ExprWalk;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_NS: i64 = 86_400 * SECOND_NS;
@@ -49,6 +53,11 @@ pub(super) fn bucket(expr: &Expr, view: &View, input: &DFSchema) -> Option<Bucke
                 _ => None,
             });
             let optional: Vec<ScalarValue> = values.collect::<Option<_>>()?;
+            // What the calendar of a zone is to what a clock shows is not the same question.
+            let has_zone = optional.iter().any(|value| value.data_type().is_string());
+            if has_zone && view.names.time != TimeKind::TimestampTz {
+                return None;
+            }
             function::series_buckets(width, &optional)
         }
         ("date_trunc", [Expr::Literal(unit, _), time]) if is_time(time) => {
@@ -155,7 +164,7 @@ fn divides(fine: &Bucket, coarse: &Bucket) -> bool {
     coarse % fine == 0 && (i128::from(first) - i128::from(other)) % i128::from(fine) == 0
 }
 
-fn call(expr: &Expr) -> Option<&AggregateFunction> {
+pub(super) fn call(expr: &Expr) -> Option<&AggregateFunction> {
     match expr {
         Expr::Alias(alias) => call(&alias.expr),
         Expr::AggregateFunction(call) => Some(call),
@@ -264,7 +273,7 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
     if name == "count"
         && let Some(Column::Tag(tag)) = view.column(argument, input)
     {
-        let tag = view.names.tags.get(*tag)?;
+        let tag = &view.names.tags.get(*tag)?.name;
         return Some(SeriesAggregate::Count(SeriesExpr::tag(tag)));
     }
     if name == "count"
@@ -318,16 +327,62 @@ fn operand(expr: &Expr, view: &View, input: &DFSchema) -> Option<(Option<Type>, 
     match view.column(expr, input)? {
         Column::Time => Some((None, SeriesExpr::Time)),
         Column::Field(field) => {
-            let (name, kind) = view.names.fields.get(*field)?;
-            let is_value = !matches!(kind, Type::Bytes | Type::Counts);
-            is_value.then(|| (Some(*kind), SeriesExpr::field(name)))
+            let (name, kind) = view.names.value(*field)?;
+            Some((Some(kind), SeriesExpr::field(name)))
         }
         _ => None,
     }
 }
 
-/// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`.
-pub(super) fn numbered(mut view: View, window: &Window, filter: &Filter) -> Option<View> {
+/// The windows that a condition is about, and the projection between the two, if there is one.
+pub(super) fn window_below(plan: &LogicalPlan) -> Option<(&Window, Option<&Projection>)> {
+    match plan {
+        LogicalPlan::Window(window) => Some((window, None)),
+        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
+            LogicalPlan::Window(window) => Some((window, Some(projection))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An expression over the columns of a projection, over those that it projects; `None` = one of them is made of others.
+fn over_input(expr: &Expr, projection: &Projection) -> Option<Expr> {
+    let mut is_plain = true;
+    let over = expr.clone().replace_up(&mut |part| {
+        let Expr::Column(column) = &part else {
+            return Ok(Transformed::no(part));
+        };
+        let at = projection.schema.maybe_index_of_column(column);
+        let below = at.and_then(|at| projection.expr.get(at));
+        let below = below.map(|expr| expr.clone().unalias());
+        match below {
+            Some(below @ Expr::Column(_)) => Ok(Transformed::yes(below)),
+            _ => {
+                is_plain = false;
+                Ok(Transformed::no(part))
+            }
+        }
+    });
+    over.ok().map(|over| over.data).filter(|_| is_plain)
+}
+
+/// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`, and what a projection between the two leaves.
+pub(super) fn numbered(
+    view: View,
+    window: &Window,
+    between: Option<&Projection>,
+    condition: &Expr,
+) -> Option<View> {
+    let Some(projection) = between else {
+        return first_rows(view, window, condition);
+    };
+    let condition = over_input(condition, projection)?;
+    let view = first_rows(view, window, &condition)?;
+    view.project(&projection.expr, projection.input.schema())
+}
+
+fn first_rows(mut view: View, window: &Window, condition: &Expr) -> Option<View> {
     if !view.is_rows() || view.below.is_some() {
         return None;
     }
@@ -348,7 +403,7 @@ pub(super) fn numbered(mut view: View, window: &Window, filter: &Filter) -> Opti
     let descending = descends(&params.order_by, &view, input, &tags)?;
     let columns = view.columns.len();
     let (mut skip, mut last) = (0_u64, None::<u64>);
-    for conjunct in split_conjunction(&filter.predicate) {
+    for conjunct in split_conjunction(condition) {
         let Expr::BinaryExpr(binary) = conjunct else {
             return None;
         };

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::DFSchema;
+use nilometer_engine::{TimeKind, shown_time_type};
 use nilometer_series::{Expr as SeriesExpr, Type};
 
-use super::view::{Column, Names, View};
+use super::view::{Column, Field, Names, Tag, View};
 use crate::planning::recognised::Recognised;
 
 impl View {
@@ -49,7 +50,7 @@ fn around(view: View, input: &DFSchema) -> Option<View> {
     let mut outer = Vec::with_capacity(columns.len());
     for (column, shown) in columns.into_iter().zip(shown) {
         outer.push(if shown {
-            places.get(*outputs.next()?)?.clone()
+            places.get(outputs.next()?.place)?.clone()
         } else {
             column
         });
@@ -74,29 +75,45 @@ fn around(view: View, input: &DFSchema) -> Option<View> {
 fn names_of(found: &Recognised) -> (Names, Vec<Column>) {
     let shape = &found.shape;
     let mut names = Names {
+        time: TimeKind::TimestampTz,
         tags: Vec::new(),
         fields: Vec::new(),
     };
     let mut places = Vec::new();
+    // What the plan shows of a column of the answer; one that nobody sees is one that nobody names.
+    let shown = |place: usize| {
+        let mut outputs = found.outputs.iter();
+        let at = outputs.position(|output| output.place == place)?;
+        Some(found.schema.field(at).data_type())
+    };
+    let tag = |name: &str, place: usize| Tag {
+        name: name.to_owned(),
+        is_integer: shown(place) == Some(&DataType::Int64),
+    };
     if shape.shows_time() {
+        if shown(0) == Some(&shown_time_type(TimeKind::Timestamp)) {
+            names.time = TimeKind::Timestamp;
+        }
         places.push(Column::Time);
     }
-    for tag in &shape.group {
-        places.push(Column::Tag(names.tags.len()));
-        names.tags.push(tag.clone());
+    for name in &shape.group {
+        names.tags.push(tag(name, places.len()));
+        places.push(Column::Tag(names.tags.len() - 1));
     }
     for column in &shape.columns {
         if let SeriesExpr::Tag(_) = column.expr {
-            places.push(Column::Tag(names.tags.len()));
-            names.tags.push(column.name.clone());
+            names.tags.push(tag(&column.name, places.len()));
+            places.push(Column::Tag(names.tags.len() - 1));
             continue;
         }
-        let shown = found.outputs.iter().position(|at| *at == places.len());
-        let kind = shown.and_then(|at| kind_of(found.schema.field(at).data_type()));
+        let kind = shown(places.len()).and_then(kind_of);
         places.push(Column::Field(names.fields.len()));
-        // One that nobody sees is one that nobody names.
-        let kind = kind.unwrap_or(Type::Counts);
-        names.fields.push((column.name.clone(), kind));
+        names.fields.push(Field {
+            name: column.name.clone(),
+            // Of a declared type that shows other values nothing is made.
+            kind: kind.unwrap_or(Type::Counts),
+            shown: None,
+        });
     }
     (names, places)
 }

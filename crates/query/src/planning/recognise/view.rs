@@ -10,7 +10,9 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan};
-use nilometer_engine::{ColumnKind, ColumnSource, PhysicalType, TableSchema};
+use nilometer_engine::{
+    ColumnKind, ColumnSource, LogicalType, PhysicalType, TableSchema, TimeKind,
+};
 use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr, Type};
 
 use super::group::{self, Ends};
@@ -38,8 +40,37 @@ pub(super) enum Column {
 /// The columns that a question may name.
 #[derive(Debug)]
 pub(super) struct Names {
-    pub(super) tags: Vec<String>,
-    pub(super) fields: Vec<(String, Type)>,
+    /// What SQL shows the time as.
+    pub(super) time: TimeKind,
+    pub(super) tags: Vec<Tag>,
+    pub(super) fields: Vec<Field>,
+}
+
+/// A tag of the source.
+#[derive(Debug)]
+pub(super) struct Tag {
+    pub(super) name: String,
+    /// SQL shows its texts as integers, and compares and orders those.
+    pub(super) is_integer: bool,
+}
+
+/// A field of the source.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: Type,
+    /// The declared type that its values are shown as, where that makes others of them.
+    pub(super) shown: Option<LogicalType>,
+}
+
+impl Names {
+    /// A field that may be compared, added up and calculated with: SQL and the store mean the same by its values. Bytes and
+    /// counts are values of no query.
+    pub(super) fn value(&self, field: usize) -> Option<(&str, Type)> {
+        let field = self.fields.get(field)?;
+        let is_value = field.shown.is_none() && !matches!(field.kind, Type::Bytes | Type::Counts);
+        is_value.then_some((field.name.as_str(), field.kind))
+    }
 }
 
 /// Rows that became groups.
@@ -104,12 +135,19 @@ fn names_of(schema: &TableSchema) -> Names {
         // Of no field.
         ColumnKind::Tag => Type::Text,
     };
-    let fields = schema.fields.iter();
+    let tags = schema.tags.iter().map(|tag| Tag {
+        name: tag.name.clone(),
+        is_integer: tag.of().is_some(),
+    });
+    let fields = schema.fields.iter().map(|field| Field {
+        name: field.name.clone(),
+        kind: kind(&field.kind),
+        shown: field.of().filter(|of| !of.is_shown_as_stored()),
+    });
     Names {
-        tags: schema.tags.iter().map(|tag| tag.name.clone()).collect(),
-        fields: fields
-            .map(|field| (field.name.clone(), kind(&field.kind)))
-            .collect(),
+        time: schema.time().1,
+        tags: tags.collect(),
+        fields: fields.collect(),
     }
 }
 
@@ -118,8 +156,6 @@ pub(super) fn table_of(scan: &TableScan) -> Option<Arc<Table>> {
     // What is no provider's is nothing that is read.
     let provider = source_as_provider(&scan.source).ok()?;
     let table = provider.downcast_ref::<Table>();
-    // Series queries answer with what is stored, under its own names.
-    let table = table.filter(|table| table.table_schema().shown_columns().is_plain());
     table.map(|table| Arc::new(table.clone()))
 }
 
@@ -134,9 +170,11 @@ impl View {
                 below.and_then(|view| view.project(&projection.expr, projection.input.schema()))
             }
             LogicalPlan::Filter(filter) => {
-                if let LogicalPlan::Window(window) = filter.input.as_ref() {
+                if let Some((window, between)) = group::window_below(&filter.input) {
                     let below = Self::of(&window.input, left_out)?;
-                    return Ok(below.and_then(|view| group::numbered(view, window, filter)));
+                    return Ok(below.and_then(|view| {
+                        group::numbered(view, window, between, &filter.predicate)
+                    }));
                 }
                 let below = Self::of(&filter.input, left_out)?;
                 below.and_then(|view| view.filter(&filter.predicate, filter.input.schema()))
@@ -172,19 +210,22 @@ impl View {
     fn scan(scan: &TableScan, left_out: &[usize]) -> Option<Self> {
         let table = table_of(scan)?;
         let schema = Arc::clone(table.table_schema());
-        let width = schema.arrow_schema().fields().len();
+        let shown = schema.shown_columns();
         let projection = scan.projection.clone();
-        let positions =
+        let places =
             projection.unwrap_or_else(|| (0..scan.source.schema().fields().len()).collect());
-        let mut columns = Vec::with_capacity(positions.len());
-        for position in positions {
+        let mut columns = Vec::with_capacity(places.len());
+        for place in places {
             // Beyond are the columns that say which row it is, for statements that change rows.
-            let source = schema.source(position).filter(|_| position < width);
-            columns.push(match source {
-                Some(ColumnSource::Time) => Column::Time,
-                Some(ColumnSource::Tag(tag)) => Column::Tag(tag),
-                Some(ColumnSource::Field(field)) => Column::Field(field),
-                None => return None,
+            let source = schema.source(shown.position(place)?);
+            columns.push(match source? {
+                // Days and numbers are added up, compared and put into buckets otherwise than times are.
+                ColumnSource::Time => match schema.time().1 {
+                    TimeKind::TimestampTz | TimeKind::Timestamp => Column::Time,
+                    TimeKind::Date | TimeKind::Integer { .. } => return None,
+                },
+                ColumnSource::Tag(tag) => Column::Tag(tag),
+                ColumnSource::Field(field) => Column::Field(field),
             });
         }
         let mut view = Self {
@@ -286,7 +327,7 @@ impl View {
         Some(self)
     }
 
-    fn project(mut self, exprs: &[Expr], input: &DFSchema) -> Option<Self> {
+    pub(super) fn project(mut self, exprs: &[Expr], input: &DFSchema) -> Option<Self> {
         let mut columns = Vec::with_capacity(exprs.len());
         for expr in exprs {
             columns.push(match self.column(expr, input) {
@@ -327,8 +368,9 @@ impl View {
                     if tags.contains(tag) {
                         continue;
                     }
-                    // Groups ascend, and absent tags are last.
-                    if !key.asc || key.nulls_first {
+                    // Groups ascend by their texts, and absent tags are last.
+                    let is_integer = self.names.tags.get(*tag)?.is_integer;
+                    if is_integer || !key.asc || key.nulls_first {
                         return None;
                     }
                     tags.push(*tag);

@@ -59,7 +59,7 @@ impl SeriesTemplate {
             time: found.time,
             columns: Columns {
                 schema: found.schema,
-                places: found.outputs.into(),
+                outputs: found.outputs.into(),
             },
             threads: found.table.threads,
             slots,

@@ -16,7 +16,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, TableScan, Volatility};
-use nilometer_engine::{ColumnSource, TableSchema};
+use nilometer_engine::{ColumnSource, TableSchema, TimeKind};
 
 use super::resolved;
 use super::shape::NOW;
@@ -145,8 +145,11 @@ impl Slots {
             };
             found.filters.push(filter);
             let place = match slot.op {
-                Operator::Eq => Place::Tag(slot.column.name.clone()),
-                op => Place::Time(op),
+                Operator::Eq => found.tag(&slot.column.name).map(Place::Tag),
+                op => Some(Place::Time(op)),
+            };
+            let Some(place) = place else {
+                return Ok(None);
             };
             found.places.push((place, slot.reading));
         }
@@ -154,6 +157,15 @@ impl Slots {
             return Ok(None);
         }
         Ok(Some(found))
+    }
+
+    /// The tag that SQL shows under a name.
+    fn tag(&self, shown: &str) -> Option<String> {
+        let position = self.schema.shown_columns().named(shown)?;
+        match self.schema.source(position)? {
+            ColumnSource::Tag(tag) => Some(self.schema.tags.get(tag)?.name.clone()),
+            ColumnSource::Time | ColumnSource::Field(_) => None,
+        }
     }
 }
 
@@ -237,12 +249,16 @@ fn slots<'a>(conditions: &[&'a Expr], schema: &TableSchema, zone: &Zone) -> Opti
     }
     for slot in &slots {
         let name = slot.column.name.as_str();
-        let position = schema.arrow_schema().index_of(name).ok()?;
+        let position = schema.shown_columns().named(name)?;
         let count = spoken_of.get(name).copied().unwrap_or_default();
         match schema.source(position)? {
-            ColumnSource::Tag(_) if slot.op == Operator::Eq && count == 1 => {}
+            // A text that is compared with an integer is read first.
+            ColumnSource::Tag(tag)
+                if slot.op == Operator::Eq
+                    && count == 1
+                    && schema.tags.get(tag).is_some_and(|tag| tag.of().is_none()) => {}
             // One bound of each side: of two the planner keeps the narrower one.
-            ColumnSource::Time if count <= 2 => {
+            ColumnSource::Time if count <= 2 && schema.time().1 == TimeKind::TimestampTz => {
                 let is_lower = |op: Operator| matches!(op, Operator::Gt | Operator::GtEq);
                 let others = slots.iter().filter(|other| other.column.name == name);
                 let same = others.filter(|other| is_lower(other.op) == is_lower(slot.op));

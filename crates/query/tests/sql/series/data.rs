@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+    ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    UInt64Array,
 };
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::{OnConflict, Session, Target};
@@ -15,12 +16,19 @@ use nilometer_engine::{
     ColumnKind, CompactionOptions, DeleteRequest, Duplicates, Engine, Maintained, NewColumn,
     Options, PhysicalType, SystemClock, TableSettings, TagPredicate,
 };
+use nilometer_query::{Sql, SqlOptions};
 
 pub(super) const SECOND: i64 = 1_000_000_000;
 /// The start of a day.
 pub(super) const START: i64 = 20_000 * 86_400 * SECOND;
 pub(super) const HOSTS: [&str; 4] = ["a", "b", "ab", "host c"];
 pub(super) const RACKS: [&str; 3] = ["-3", "7", "x'y"];
+/// The same where racks are integers. By size they stand in another order than by text.
+pub(super) const NUMBERED_RACKS: [&str; 3] = ["-3", "7", "12"];
+
+/// Columns of tables that SQL makes: the first all there are, and after `b` those that [`World::new`] gives no other table.
+const DECLARED: &str = "n BIGINT, rack INTEGER TAG, t VARCHAR(40), f DOUBLE PRECISION, time ZONED NOT NULL, \
+    u BIGINT UNSIGNED, host TEXT TAG, b BOOLEAN, s SMALLINT, r REAL, c NUMERIC(9, 2), j JSONB";
 
 /// Tables, and what two rows of one key are in them.
 pub(super) const TABLES: [(&str, Duplicates); 4] = [
@@ -68,6 +76,8 @@ pub(super) struct World {
     pub(super) has_extremes: bool,
     /// It has files of partitions.
     pub(super) is_compacted: bool,
+    /// Its tables were made by SQL: columns in another order, tags of integers, types that show other values than are stored.
+    pub(super) is_declared: bool,
     /// By table: keys that were written.
     known: RefCell<BTreeMap<String, Vec<RowKey>>>,
 }
@@ -77,7 +87,7 @@ type RowKey = (i64, Option<&'static str>, Option<&'static str>);
 
 impl World {
     /// A store after some writes, deletes, flushes and compactions.
-    pub(super) fn new(dice: &mut Dice) -> Self {
+    pub(super) async fn new(dice: &mut Dice) -> Self {
         let options = Options {
             compaction: CompactionOptions {
                 fan_in: 2,
@@ -91,37 +101,24 @@ impl World {
         let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options);
         let engine = Arc::new(engine.unwrap());
         engine.create_database("d").unwrap();
-        let fields = [
-            ("f", PhysicalType::F64),
-            ("n", PhysicalType::I64),
-            ("u", PhysicalType::U64),
-            ("t", PhysicalType::Text),
-            ("b", PhysicalType::Bool),
-        ];
-        for (name, duplicates) in TABLES {
-            let tags = ["host", "rack"].map(|name| NewColumn {
-                name,
-                kind: ColumnKind::Tag,
-            });
-            let fields = fields.map(|(name, kind)| NewColumn {
-                name,
-                kind: ColumnKind::Field(kind),
-            });
-            let columns: Vec<NewColumn<'_>> = tags.into_iter().chain(fields).collect();
-            let settings = TableSettings {
-                duplicates,
-                ..TableSettings::default()
-            };
-            let created = engine.create_table("d", "public", name, &columns, settings);
-            created.unwrap();
+        let is_declared = dice.one_in(2);
+        if is_declared {
+            let time = dice.one(&["TIMESTAMPTZ", "TIMESTAMPTZ", "TIMESTAMP"]);
+            declare_tables(&engine, time).await;
+        } else {
+            create_tables(&engine);
         }
         let mut world = Self {
             engine,
             history: String::new(),
             has_extremes: dice.one_in(3),
             is_compacted: false,
+            is_declared,
             known: RefCell::default(),
         };
+        if is_declared {
+            world.history.push_str("declared; ");
+        }
         for _ in 0..=dice.below(8) {
             let (table, _) = TABLES[dice.below(TABLES.len() - 1)];
             let deed = dice.below(15);
@@ -149,7 +146,7 @@ impl World {
     /// Rows here and there, late ones and repeated ones among them.
     fn write_some(&self, table: &str, dice: &mut Dice) {
         let rows = (0..=dice.below(40)).map(|_| {
-            let (host, rack, series) = tags(dice);
+            let (host, rack, series) = self.tags(dice);
             let minutes = [
                 dice.below(300) as i64,
                 dice.below(20) as i64 * 60,
@@ -177,7 +174,7 @@ impl World {
 
     /// A series every few seconds for hours, so that blocks and hours have statistics.
     fn write_dense(&self, table: &str, dice: &mut Dice) {
-        let (host, rack, series) = tags(dice);
+        let (host, rack, series) = self.tags(dice);
         let step = dice.one(&[10, 20, 50]) * SECOND;
         let first = START + dice.below(4) as i64 * 3600 * SECOND + dice.below(100) as i64 * SECOND;
         let rows: Vec<_> = (0..150 + dice.below(900) as i64)
@@ -231,7 +228,7 @@ impl World {
             .collect();
         // One field is there in every row: a row without any is none.
         let truths: BooleanArray = rows.iter().map(|_| Some(dice.one_in(2))).collect();
-        let columns: [(&str, ArrayRef); 8] = [
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
             (
                 "time",
                 Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
@@ -250,6 +247,9 @@ impl World {
             ("t", Arc::new(texts)),
             ("b", Arc::new(truths)),
         ];
+        if self.is_declared {
+            columns.extend(declared_columns(rows.len(), has_odd, dice));
+        }
         let batch = RecordBatch::try_from_iter_with_nullable(
             columns.into_iter().map(|(name, array)| (name, array, true)),
         );
@@ -257,6 +257,19 @@ impl World {
         session
             .write_arrow(Target::table(table), &batch.unwrap(), OnConflict::Replace)
             .unwrap();
+    }
+
+    /// Tags, and a number that no other series has.
+    fn tags(&self, dice: &mut Dice) -> (Option<&'static str>, Option<&'static str>, i64) {
+        let racks = if self.is_declared {
+            NUMBERED_RACKS
+        } else {
+            RACKS
+        };
+        let host = dice.below(HOSTS.len() + 1);
+        let rack = dice.below(racks.len() + 1);
+        let series = (host * 10 + rack) as i64;
+        (HOSTS.get(host).copied(), racks.get(rack).copied(), series)
     }
 
     fn delete(&self, table: &str, dice: &mut Dice) {
@@ -270,7 +283,9 @@ impl World {
         let time = first..=first + dice.one(&[0, 600, 7200, 100_000]) * SECOND;
         let host = dice.one_in(2).then(|| dice.one(&HOSTS));
         let schema = self.engine.snapshot().table("d", "public", table).unwrap();
-        let tags = host.map(|host| TagPredicate::one_of(1, vec![Some(host.to_owned())]));
+        let place = schema.tags.iter().position(|tag| tag.name == "host");
+        let column = 1 + place.unwrap();
+        let tags = host.map(|host| TagPredicate::one_of(column, vec![Some(host.to_owned())]));
         self.engine
             .delete(&DeleteRequest {
                 table: schema,
@@ -281,10 +296,76 @@ impl World {
     }
 }
 
-/// Tags, and a number that no other series has.
-fn tags(dice: &mut Dice) -> (Option<&'static str>, Option<&'static str>, i64) {
-    let host = dice.below(HOSTS.len() + 1);
-    let rack = dice.below(RACKS.len() + 1);
-    let series = (host * 10 + rack) as i64;
-    (HOSTS.get(host).copied(), RACKS.get(rack).copied(), series)
+fn create_tables(engine: &Engine) {
+    let fields = [
+        ("f", PhysicalType::F64),
+        ("n", PhysicalType::I64),
+        ("u", PhysicalType::U64),
+        ("t", PhysicalType::Text),
+        ("b", PhysicalType::Bool),
+    ];
+    for (name, duplicates) in TABLES {
+        let tags = ["host", "rack"].map(|name| NewColumn {
+            name,
+            kind: ColumnKind::Tag,
+        });
+        let fields = fields.map(|(name, kind)| NewColumn {
+            name,
+            kind: ColumnKind::Field(kind),
+        });
+        let columns: Vec<NewColumn<'_>> = tags.into_iter().chain(fields).collect();
+        let settings = TableSettings {
+            duplicates,
+            ..TableSettings::default()
+        };
+        let created = engine.create_table("d", "public", name, &columns, settings);
+        created.unwrap();
+    }
+}
+
+/// The same names by SQL, with a time of this type.
+async fn declare_tables(engine: &Arc<Engine>, time: &str) {
+    let columns = DECLARED.replace("ZONED", time);
+    let sql = Sql::new(Arc::clone(engine), SqlOptions::default()).unwrap();
+    for (name, duplicates) in TABLES {
+        let kept = match duplicates {
+            Duplicates::Last => "last",
+            Duplicates::Keep => "keep",
+            Duplicates::Unique => "unique",
+        };
+        let statement = format!("CREATE TABLE {name} ({columns}) WITH (duplicates = '{kept}')");
+        let done = sql.query("d", &statement).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// Values of the columns that only declared tables have.
+fn declared_columns(rows: usize, has_odd: bool, dice: &mut Dice) -> [(&'static str, ArrayRef); 4] {
+    let mut absent = || has_odd && dice.one_in(4);
+    let present: Vec<[bool; 4]> = (0..rows)
+        .map(|_| [!absent(), !absent(), !absent(), !absent()])
+        .collect();
+    let mut number = |below: usize| dice.below(below) as i64;
+    let numbers: Vec<[i64; 3]> = (0..rows)
+        .map(|_| [number(200) - 100, number(500), number(4000) - 1000])
+        .collect();
+    let both = || numbers.iter().zip(&present);
+    let small: Int64Array = both().map(|(it, is)| is[0].then_some(it[0])).collect();
+    // Sums of quarters are exact, whatever their order.
+    let real: Float64Array = both()
+        .map(|(it, is)| is[1].then_some(it[1] as f64 / 4.0))
+        .collect();
+    let exact: Decimal128Array = both()
+        .map(|(it, is)| is[2].then_some(i128::from(it[2])))
+        .collect();
+    let json: StringArray = both()
+        .map(|(it, is)| is[3].then(|| format!("{{\"a\": {}}}", it[0] % 5)))
+        .collect();
+    let exact = exact.with_precision_and_scale(9, 2).unwrap();
+    [
+        ("s", Arc::new(small)),
+        ("r", Arc::new(real)),
+        ("c", Arc::new(exact)),
+        ("j", Arc::new(json)),
+    ]
 }

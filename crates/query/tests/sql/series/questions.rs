@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::data::{Dice, SECOND, START, World};
+use super::data::{Dice, NUMBERED_RACKS, SECOND, START, World};
 
 /// A statement, twice with other values.
 pub(super) struct Question {
@@ -29,14 +29,18 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
         8..11 => "replaced",
         _ => "bare",
     };
-    let form = match dice.below(13) {
+    let form = match dice.below(15) {
+        13 | 14 if world.is_declared => declared(dice, table),
         0..5 => groups(dice, table),
         5..8 => rows(dice, table),
         8 | 9 => ends(dice, if table == "kept" { "merged" } else { table }),
         10 | 11 => nested(dice, if table == "kept" { "merged" } else { table }),
         _ => around(dice, table),
     };
-    let statements = [filled(&form.text, dice), filled(&form.text, dice)];
+    let statements = [
+        filled(&form.text, dice, world),
+        filled(&form.text, dice, world),
+    ];
     // 1e-12 of the largest sums of magnitudes that there can be.
     let off = if world.has_extremes { 1e8 } else { 1e-7 };
     Question {
@@ -48,7 +52,7 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
 }
 
 /// Values in the places: of times, hosts, racks.
-fn filled(form: &str, dice: &mut Dice) -> String {
+fn filled(form: &str, dice: &mut Dice, world: &World) -> String {
     let mut text = String::new();
     for part in form.split_inclusive(['\u{1}', '\u{2}', '\u{3}']) {
         let Some(place) = part.chars().last().filter(char::is_ascii_control) else {
@@ -59,6 +63,7 @@ fn filled(form: &str, dice: &mut Dice) -> String {
         match place {
             '\u{1}' => text.push_str(&time(dice)),
             '\u{2}' => text.push_str(dice.one(&["a", "b", "ab", "host c", "nobody"])),
+            _ if world.is_declared => text.push_str(dice.one(&NUMBERED_RACKS)),
             _ => text.push_str(dice.one(&["-3", "7", "x''y"])),
         }
     }
@@ -439,6 +444,96 @@ fn nested(dice: &mut Dice, table: &str) -> Form {
         text,
         is_ordered,
         is_grouped: true,
+    }
+}
+
+/// What only declared tables can be asked: tags that are integers, and values that are shown as others than are stored.
+fn declared(dice: &mut Dice, table: &str) -> Form {
+    let condition = condition(dice);
+    let joined = if condition.is_empty() { "WHERE" } else { "AND" };
+    let of_rack = dice.one(&[
+        "rack > 5",
+        "rack <= 7",
+        "rack BETWEEN -10 AND 7",
+        "rack IN (7, 12)",
+        "rack NOT IN (7, 13)",
+        "rack <> -3",
+        "rack = n",
+        "rack IN (SELECT n FROM bare)",
+        "rack IN (SELECT -3 UNION ALL SELECT 12)",
+        "(rack = 7 OR host = '\u{2}')",
+        "rack IS NOT NULL",
+        "rack + 0 = 7",
+        "c > 3.5",
+        "r < 20",
+        "s >= 0",
+        "j = '{\"a\": 1}'",
+    ]);
+    let condition = format!("{condition} {joined} {of_rack}");
+    let (text, is_ordered, is_grouped) = match dice.below(6) {
+        0 | 1 => (
+            format!(
+                "SELECT {} AS bucket, rack, {}, {} FROM {table}{condition} GROUP BY bucket, rack",
+                bucket(dice),
+                aggregate(dice),
+                dice.one(&[
+                    "max(s)",
+                    "sum(s)",
+                    "avg(s)",
+                    "max(c)",
+                    "sum(c)",
+                    "min(r)",
+                    "count(r)",
+                    "count(j)",
+                    "count(c)",
+                    "max(rack)"
+                ]),
+            ),
+            false,
+            true,
+        ),
+        2 => (format!("SELECT * FROM {table}{condition}"), false, false),
+        3 if table != "kept" => (
+            format!(
+                "SELECT {} FROM {table}{condition} ORDER BY {}{}",
+                dice.one(&["*", "c, r, time, host, rack", "j, s, rack"]),
+                dice.one(&[
+                    "time DESC, host, rack",
+                    "time, rack, host",
+                    "rack, host, time",
+                    "rack DESC, host, time DESC",
+                    "host, rack, time"
+                ]),
+                limit(dice)
+            ),
+            true,
+            false,
+        ),
+        4 if table != "kept" => (
+            format!(
+                "SELECT rack, host, last(c, time), last(r, time), last(j, time), first(s, time) FROM {table}{condition} GROUP BY rack, host"
+            ),
+            false,
+            false,
+        ),
+        _ => (
+            format!(
+                "SELECT rack, readings FROM (SELECT host, rack, count(*) AS readings FROM {table}{condition} GROUP BY host, rack) q WHERE {}",
+                dice.one(&[
+                    "rack = 7",
+                    "rack < 12",
+                    "rack IS NULL",
+                    "readings > 3 AND rack IN (12, 7)"
+                ])
+            ),
+            false,
+            true,
+        ),
+    };
+    Form {
+        text,
+        is_ordered,
+        is_grouped,
     }
 }
 
