@@ -163,7 +163,7 @@ fn a_count_of_distinct_values_is_within_its_error() {
         for value in 0..values {
             let value = Scalar::Int(value);
             one.add(&value);
-            parts[usize::from(value.to_string().len() % 2 == 0)].add(&value);
+            parts[usize::from(value.to_string().len().is_multiple_of(2))].add(&value);
         }
         // Four standard errors: once in 16,000.
         assert!(
@@ -424,7 +424,9 @@ proptest! {
     ) {
         for end in [End::Max, End::Min] {
             let mut kept = Extremes::new(end, count).unwrap();
-            values.iter().for_each(|value| kept.add(Scalar::Int(*value), None));
+            for value in &values {
+                kept.add(Scalar::Int(*value), None);
+            }
             let mut sorted = values.clone();
             sorted.sort_unstable();
             if end == End::Max {

@@ -7,6 +7,7 @@
 mod accessor;
 mod answer;
 mod argument;
+mod error;
 mod gather;
 mod maker;
 mod names;
@@ -14,13 +15,9 @@ mod rollup;
 
 use std::sync::Arc;
 
-use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
-use nilometer_summaries::Error;
 
-pub(crate) use names::{
-    INTO_VALUES, MAKERS, ROLLUP, accessor_named, is_of_summary, is_rows, of_column, rows_of,
-};
+pub(crate) use names::{INTO_VALUES, MAKERS, ROLLUP, is_rows, of_column, rows_of};
 
 /// The functions of single summaries.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -34,23 +31,13 @@ pub(super) fn aggregates() -> Vec<Arc<AggregateUDF>> {
     all
 }
 
-fn wrong(error: Error) -> DataFusionError {
-    let text = error.to_string();
-    match error {
-        Error::Argument(_) => DataFusionError::Plan(text),
-        _ => DataFusionError::Execution(text),
-    }
+/// Whether a function of single values is one of summaries.
+pub(crate) fn is_of_summary(name: &str) -> bool {
+    accessor::is_known(name)
 }
 
-/// The same with the name of the function in front.
-fn wrong_in(name: &str, error: &Error) -> DataFusionError {
-    let text = error.to_string();
-    let is_named = text
-        .split_once(':')
-        .is_some_and(|(first, _)| !first.contains(' '));
-    DataFusionError::Execution(if is_named {
-        text
-    } else {
-        format!("{name}: {text}")
-    })
+/// The name under which a function of summaries is known here, by the name that users give it.
+pub(crate) fn accessor_named(name: &str) -> Option<String> {
+    let apart = names::apart(name);
+    is_of_summary(&apart).then_some(apart)
 }

@@ -16,10 +16,10 @@ use nilometer_summaries::{Candlestick, Summary};
 
 use super::answer::{self, Answer, Answers};
 use super::argument::{self, Argument, INTERVAL, time_type};
+use super::error::wrong_in;
 use super::maker::MADE_BY;
-use super::names::{rows_of, shown};
+use super::names::{INTO_VALUES, rows_of, shown};
 use super::rollup::said;
-use super::{wrong, wrong_in};
 
 /// What a function answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -249,7 +249,7 @@ impl Accessor {
             .unwrap_or_default();
         for (field, value) in args.arg_fields.iter().zip(args.scalar_arguments).skip(1) {
             if let Some(ScalarValue::Utf8(Some(name))) = value
-                && self.name == super::INTO_VALUES
+                && self.name == INTO_VALUES
             {
                 match made.first_mut() {
                     Some(known) => known.clone_from(name),
@@ -290,11 +290,11 @@ impl Accessor {
             Out::Value => value(1, DataType::Utf8),
             Out::Values if self.name == "into_array" => list(value(1, DataType::Float64)),
             Out::Values => list(value(1, DataType::Utf8)),
-            Out::Rows if self.name == super::INTO_VALUES && matches!(maker, "max_n" | "min_n") => {
+            Out::Rows if self.name == INTO_VALUES && matches!(maker, "max_n" | "min_n") => {
                 list(value(1, DataType::Float64))
             }
             Out::Rows => {
-                let of = if self.name == super::INTO_VALUES {
+                let of = if self.name == INTO_VALUES {
                     maker
                 } else {
                     self.name
@@ -345,7 +345,7 @@ impl Accessor {
         let Some(bytes) = columns.get(place).and_then(|it| argument::bytes(it, row)) else {
             return Ok(None);
         };
-        let summary = Summary::decode(bytes).map_err(|error| wrong_in(shown(self.name), &error))?;
+        let summary = Summary::decode(bytes).map_err(|error| wrong_in(shown(self.name), error))?;
         answer::of(shown(self.name), summary, columns, row)
     }
 }
@@ -426,16 +426,5 @@ impl ScalarUDFImpl for Accessor {
         } else {
             ColumnarValue::Array(array)
         })
-    }
-}
-
-/// For [`super::answer`]: an error of a summary as one of the statement.
-pub(super) fn failed(
-    name: &str,
-    error: nilometer_summaries::Error,
-) -> datafusion::common::DataFusionError {
-    match error {
-        nilometer_summaries::Error::Argument(_) => wrong(error),
-        error => wrong_in(name, &error),
     }
 }

@@ -1,4 +1,4 @@
-//! What summaries answer, and the columns of their answers.
+//! Answers of summaries, and the columns of these.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use nilometer_summaries::{
     TimeWeight,
 };
 
-use super::accessor::failed;
 use super::argument::{self, later, type_of};
+use super::error::wrong_in;
 
 /// One value of an answer.
 #[derive(Debug)]
@@ -115,17 +115,17 @@ impl Row<'_> {
         let column = self.column(place);
         let bytes = column.and_then(|column| argument::bytes(column, self.row));
         let read = bytes.map(Summary::decode).transpose();
-        read.map_err(|error| failed(self.name, error))
+        read.map_err(|error| wrong_in(self.name, error))
     }
 
     fn basis(&self, place: usize) -> Result<Basis> {
         let named = self.text(place).map(Basis::named).transpose();
-        let basis = named.map_err(|error| failed(self.name, error))?;
+        let basis = named.map_err(|error| wrong_in(self.name, error))?;
         Ok(basis.unwrap_or(Basis::Sample))
     }
 
     fn done<T>(&self, result: Result<T, Error>) -> Result<T> {
-        result.map_err(|error| failed(self.name, error))
+        result.map_err(|error| wrong_in(self.name, error))
     }
 
     fn refused<T>(&self, summary: &Summary) -> Result<T> {

@@ -13,7 +13,8 @@ use nilometer_summaries::{
 };
 
 use super::super::aggregate::dense::{Dense, Rows};
-use super::{argument, wrong};
+use super::argument;
+use super::error::wrong;
 use crate::limits::scope::{self, Looks};
 
 /// What rows in the order of time become.

@@ -21,8 +21,8 @@ use nilometer_summaries::{
 use super::super::aggregate::dense::{Grouped, Single};
 use super::super::aggregate::series::literal;
 use super::argument::{Argument, interval, kind_of, later, number, scalar, time};
+use super::error::wrong;
 use super::gather::{Gather, Group, Ordered, Take};
-use super::wrong;
 
 /// The key of a field under which stands which aggregate made the summary, and the type of the values in it.
 pub(super) const MADE_BY: &str = "nilometer.summary";

@@ -48,13 +48,14 @@ const SHARED: [&str; 8] = [
     "variance",
 ];
 
-/// The name under which a function of summaries is known here, by the name that users give it.
-pub(crate) fn accessor_named(name: &str) -> Option<String> {
+/// The name of a function of summaries here, by the name that users give it.
+pub(super) fn apart(name: &str) -> String {
     let name = name.to_lowercase();
     if SHARED.contains(&name.as_str()) {
-        return Some(format!("{APART}{name}"));
+        format!("{APART}{name}")
+    } else {
+        name
     }
-    is_of_summary(&name).then_some(name)
 }
 
 /// Whether an aggregate of columns has that name too, and how many arguments make it one in any case.
@@ -69,11 +70,6 @@ pub(crate) fn of_column(name: &str) -> Option<usize> {
 /// The name that users give a function.
 pub(super) fn shown(name: &str) -> &str {
     name.strip_prefix(APART).unwrap_or(name)
-}
-
-/// Whether a function of single values is one of summaries.
-pub(crate) fn is_of_summary(name: &str) -> bool {
-    super::accessor::is_known(name)
 }
 
 /// Whether a function makes rows.

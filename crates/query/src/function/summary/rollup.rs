@@ -14,9 +14,10 @@ use nilometer_summaries::Summary;
 
 use super::super::aggregate::dense::{Grouped, Single};
 use super::argument::{Argument, bytes};
+use super::error::wrong;
 use super::gather::{Gather, Group, Ordered, Take};
 use super::maker::{MADE_BY, not_distinct, state_fields};
-use super::wrong;
+use super::names::ROLLUP;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Rollup {
@@ -38,7 +39,7 @@ pub(super) fn said(field: &Field) -> HashMap<String, String> {
 
 impl AggregateUDFImpl for Rollup {
     fn name(&self) -> &'static str {
-        super::ROLLUP
+        ROLLUP
     }
 
     fn signature(&self) -> &Signature {

@@ -1,0 +1,21 @@
+//! Errors of summaries as those of a statement.
+
+use datafusion::common::DataFusionError;
+use nilometer_summaries::Error;
+
+/// An error in what an aggregate was told, or in what it was given.
+pub(super) fn wrong(error: Error) -> DataFusionError {
+    let text = error.to_string();
+    match error {
+        Error::Argument(_) => DataFusionError::Plan(text),
+        _ => DataFusionError::Execution(text),
+    }
+}
+
+/// The same of a function, with its name in front.
+pub(super) fn wrong_in(name: &str, error: Error) -> DataFusionError {
+    match error {
+        Error::Argument(_) => wrong(error),
+        error => DataFusionError::Execution(format!("{name}: {error}")),
+    }
+}
