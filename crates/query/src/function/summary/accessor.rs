@@ -365,20 +365,19 @@ impl ScalarUDFImpl for Accessor {
         let read = types
             .map(|(argument, kind)| argument.read_as(kind))
             .collect::<Option<Vec<DataType>>>();
-        match read.filter(|_| is_count) {
-            Some(read) => Ok(read),
-            None => {
-                let of_column = match self.name {
-                    "__summary_rate" => "rate(value, time), or ",
-                    "__summary_delta" => "delta(value, time), or ",
-                    "__summary_corr" => "corr(y, x), or ",
-                    _ => "",
-                };
-                plan_err!(
-                    "{of_column}{}: summary is what an aggregate such as stats_agg makes, kept as bytea",
-                    self.usage()
-                )
-            }
+        if let Some(read) = read.filter(|_| is_count) {
+            Ok(read)
+        } else {
+            let of_column = match self.name {
+                "__summary_rate" => "rate(value, time), or ",
+                "__summary_delta" => "delta(value, time), or ",
+                "__summary_corr" => "corr(y, x), or ",
+                _ => "",
+            };
+            plan_err!(
+                "{of_column}{}: summary is what an aggregate such as stats_agg makes, kept as bytea",
+                self.usage()
+            )
         }
     }
 

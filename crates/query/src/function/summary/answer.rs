@@ -10,8 +10,8 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano};
 use datafusion::common::{Result, exec_err, internal_err};
 use nilometer_summaries::{
-    Basis, Counter, Error, Heartbeats, Moments, Sample, Scalar, ScalarKind, States, Summary,
-    TimeWeight,
+    Basis, Candlestick, Counter, Error, Frequencies, Heartbeats, Moments, Sample, Scalar,
+    ScalarKind, States, Summary, TimeWeight,
 };
 
 use super::argument::{self, later, type_of};
@@ -146,10 +146,7 @@ pub(super) fn of(
 ) -> Result<Option<Answer>> {
     let row = Row { name, columns, row };
     match summary {
-        Summary::Moments(it) => match moments(&row, &it, name)? {
-            Some(answer) => Ok(answer),
-            None => row.refused(&Summary::Moments(it)),
-        },
+        Summary::Moments(it) => moments(&row, &it, name),
         Summary::Pairs(it) => pairs(&row, it),
         Summary::Counter(it) => counter(&row, &it),
         Summary::TimeWeight(it) => time_weight(&row, &it),
@@ -159,8 +156,8 @@ pub(super) fn of(
     }
 }
 
-fn moments(row: &Row<'_>, it: &Moments, name: &str) -> Result<Option<Option<Answer>>> {
-    Ok(Some(match name {
+fn moments(row: &Row<'_>, it: &Moments, name: &str) -> Result<Option<Answer>> {
+    Ok(match name {
         "average" => number(it.mean()),
         "sum" => number(it.sum()),
         "num_vals" => whole(it.count()),
@@ -168,8 +165,8 @@ fn moments(row: &Row<'_>, it: &Moments, name: &str) -> Result<Option<Option<Answ
         "variance" => number(it.variance(row.basis(1)?)),
         "skewness" => number(it.skewness(row.basis(1)?)),
         "kurtosis" => number(it.kurtosis(row.basis(1)?)),
-        _ => return Ok(None),
-    }))
+        _ => return row.refused(&Summary::Moments(*it)),
+    })
 }
 
 fn pairs(row: &Row<'_>, it: Box<nilometer_summaries::Pairs>) -> Result<Option<Answer>> {
@@ -181,28 +178,24 @@ fn pairs(row: &Row<'_>, it: Box<nilometer_summaries::Pairs>) -> Result<Option<An
         "corr" => number(it.correlation()),
         "determination_coeff" => number(it.determination()),
         "covariance" => number(it.covariance(row.basis(1)?)),
-        name => {
-            let of_one = match (name.strip_suffix("_x"), name.strip_suffix("_y")) {
-                (Some(name), _) => moments(row, it.x(), name)?,
-                (_, Some(name)) => moments(row, it.y(), name)?,
-                _ => None,
-            };
-            match of_one {
-                Some(answer) => answer,
-                None => return row.refused(&Summary::Pairs(it)),
-            }
-        }
+        name => match (name.strip_suffix("_x"), name.strip_suffix("_y")) {
+            (Some(name), _) => moments(row, it.x(), name)?,
+            (_, Some(name)) => moments(row, it.y(), name)?,
+            _ => return row.refused(&Summary::Pairs(it)),
+        },
     })
 }
 
-fn ends(row: &Row<'_>, first: Sample, last: Sample) -> Option<Option<Answer>> {
-    Some(match row.name {
+const ENDS: [&str; 4] = ["first_val", "last_val", "first_time", "last_time"];
+
+/// One of [`ENDS`].
+fn ends(row: &Row<'_>, first: Sample, last: Sample) -> Option<Answer> {
+    match row.name {
         "first_val" => number(Some(first.value)),
         "last_val" => number(Some(last.value)),
         "first_time" => time(first.time),
-        "last_time" => time(last.time),
-        _ => return None,
-    })
+        _ => time(last.time),
+    }
 }
 
 fn prometheus(row: &Row<'_>) -> Result<()> {
@@ -215,8 +208,8 @@ fn prometheus(row: &Row<'_>) -> Result<()> {
 }
 
 fn counter(row: &Row<'_>, it: &Counter) -> Result<Option<Answer>> {
-    if let Some(answer) = ends(row, it.first(), it.last()) {
-        return Ok(answer);
+    if ENDS.contains(&row.name) {
+        return Ok(ends(row, it.first(), it.last()));
     }
     Ok(match row.name {
         "rate" => number(it.rate()),
@@ -292,8 +285,8 @@ fn unit(row: &Row<'_>, place: usize) -> Result<f64> {
 }
 
 fn time_weight(row: &Row<'_>, it: &TimeWeight) -> Result<Option<Answer>> {
-    if let Some(answer) = ends(row, it.first(), it.last()) {
-        return Ok(answer);
+    if ENDS.contains(&row.name) {
+        return Ok(ends(row, it.first(), it.last()));
     }
     Ok(match row.name {
         "average" => number(it.average()),
@@ -429,6 +422,48 @@ fn share(row: &Row<'_>) -> Result<f64> {
     }
 }
 
+fn candlestick(row: &Row<'_>, it: &Candlestick) -> Result<Option<Answer>> {
+    Ok(match row.name {
+        "open" => number(Some(it.open().value)),
+        "high" => number(Some(it.high().value)),
+        "low" => number(Some(it.low().value)),
+        "close" => number(Some(it.close().value)),
+        "open_time" => time(it.open().time),
+        "high_time" => time(it.high().time),
+        "low_time" => time(it.low().time),
+        "close_time" => time(it.close().time),
+        "volume" => number(it.volume()),
+        "vwap" => number(it.vwap()),
+        _ => return row.refused(&Summary::Candlestick(Box::new(*it))),
+    })
+}
+
+fn frequencies(row: &Row<'_>, it: Box<Frequencies>) -> Result<Option<Answer>> {
+    Ok(match row.name {
+        "into_values" => {
+            let rows = it.values().into_iter().map(|one| {
+                vec![
+                    Some(Cell::Scalar(one.value)),
+                    Some(Cell::Scalar(Scalar::Float(one.min))),
+                    Some(Cell::Scalar(Scalar::Float(one.max))),
+                ]
+            });
+            Some(Answer::Rows(rows.collect()))
+        }
+        "topn" => {
+            let count = row
+                .column(1)
+                .and_then(|column| argument::whole(column, row.row));
+            let values = row.done(it.most(count))?.into_iter();
+            let rows = values.map(|value| vec![Some(Cell::Scalar(value))]);
+            Some(Answer::Rows(rows.collect()))
+        }
+        "min_frequency" => number(row.value(1)?.map(|value| it.frequency(&value).0)),
+        "max_frequency" => number(row.value(1)?.map(|value| it.frequency(&value).1)),
+        _ => return row.refused(&Summary::Frequencies(it)),
+    })
+}
+
 fn sketch(row: &Row<'_>, summary: Summary) -> Result<Option<Answer>> {
     Ok(match (row.name, summary) {
         ("approx_percentile", Summary::UddSketch(it)) => number(it.quantile(share(row)?)),
@@ -455,19 +490,7 @@ fn sketch(row: &Row<'_>, summary: Summary) -> Result<Option<Answer>> {
             whole(count)
         }
         ("stderror", Summary::HyperLogLog(it)) => number(Some(it.error())),
-        (name, Summary::Candlestick(it)) => match name {
-            "open" => number(Some(it.open().value)),
-            "high" => number(Some(it.high().value)),
-            "low" => number(Some(it.low().value)),
-            "close" => number(Some(it.close().value)),
-            "open_time" => time(it.open().time),
-            "high_time" => time(it.high().time),
-            "low_time" => time(it.low().time),
-            "close_time" => time(it.close().time),
-            "volume" => number(it.volume()),
-            "vwap" => number(it.vwap()),
-            _ => return row.refused(&Summary::Candlestick(it)),
-        },
+        (_, Summary::Candlestick(it)) => return candlestick(row, &it),
         ("into_array" | "into_values", Summary::Extremes(it)) => {
             let rows = it.sorted().into_iter().map(|(value, beside)| {
                 let mut cells = vec![Some(Cell::Scalar(value))];
@@ -478,32 +501,7 @@ fn sketch(row: &Row<'_>, summary: Summary) -> Result<Option<Answer>> {
             });
             Some(Answer::Rows(rows.collect()))
         }
-        ("into_values", Summary::Frequencies(it)) => {
-            let rows = it.values().into_iter().map(|one| {
-                vec![
-                    Some(Cell::Scalar(one.value)),
-                    Some(Cell::Scalar(Scalar::Float(one.min))),
-                    Some(Cell::Scalar(Scalar::Float(one.max))),
-                ]
-            });
-            Some(Answer::Rows(rows.collect()))
-        }
-        ("topn", Summary::Frequencies(it)) => {
-            let count = row
-                .column(1)
-                .and_then(|column| argument::whole(column, row.row));
-            let values = row.done(it.most(count))?.into_iter();
-            let rows = values.map(|value| vec![Some(Cell::Scalar(value))]);
-            Some(Answer::Rows(rows.collect()))
-        }
-        ("min_frequency", Summary::Frequencies(it)) => {
-            let value = row.value(1)?;
-            number(value.map(|value| it.frequency(&value).0))
-        }
-        ("max_frequency", Summary::Frequencies(it)) => {
-            let value = row.value(1)?;
-            number(value.map(|value| it.frequency(&value).1))
-        }
+        (_, Summary::Frequencies(it)) => return frequencies(row, it),
         (_, other) => return row.refused(&other),
     })
 }

@@ -147,10 +147,9 @@ pub(super) fn later(time: i64, by: IntervalMonthDayNano) -> Result<i64> {
     let at = months
         .zip(days)
         .and_then(|(at, days)| at.checked_add(days)?.checked_add(by.nanoseconds));
-    match at {
-        Some(at) => Ok(at),
-        None => {
-            exec_err!("an interval leads beyond the times that there are, or is negative in months")
-        }
+    if let Some(at) = at {
+        Ok(at)
+    } else {
+        exec_err!("an interval leads beyond the times that there are, or is negative in months")
     }
 }

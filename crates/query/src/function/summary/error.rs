@@ -5,10 +5,9 @@ use nilometer_summaries::Error;
 
 /// An error in what an aggregate was told, or in what it was given.
 pub(super) fn wrong(error: Error) -> DataFusionError {
-    let text = error.to_string();
     match error {
-        Error::Argument(_) => DataFusionError::Plan(text),
-        _ => DataFusionError::Execution(text),
+        Error::Argument(text) => DataFusionError::Plan(text),
+        error => DataFusionError::Execution(error.to_string()),
     }
 }
 

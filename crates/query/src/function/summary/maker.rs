@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
@@ -211,13 +211,17 @@ impl Maker {
     fn take(&self, args: &AccumulatorArgs) -> Result<Arc<dyn Take>> {
         not_distinct(self.name, args)?;
         let constant = |place: usize| args.exprs.get(place).and_then(literal);
+        let missing = || {
+            let text = format!("{}{}: a constant number is missing", self.name, self.usage);
+            DataFusionError::Plan(text)
+        };
         let whole = |place: usize| match constant(place) {
             Some(ScalarValue::Int64(Some(value))) => Ok(*value),
-            _ => plan_err!("{}{}: a constant number is missing", self.name, self.usage),
+            _ => Err(missing()),
         };
         let number = |place: usize| match constant(place) {
             Some(ScalarValue::Float64(Some(value))) => Ok(*value),
-            _ => plan_err!("{}{}: a constant number is missing", self.name, self.usage),
+            _ => Err(missing()),
         };
         let count = args.exprs.len();
         let last = count.saturating_sub(1);
@@ -253,16 +257,14 @@ impl Maker {
                 bounds: (count == 4).then_some((2, 3)),
             })),
             Made::TimeWeight => {
-                let method = match constant(0) {
-                    Some(ScalarValue::Utf8(Some(name))) => Method::named(name).map_err(wrong)?,
-                    _ => {
-                        return plan_err!(
-                            "{}{}: method is the constant 'Linear' or 'LOCF'",
-                            self.name,
-                            self.usage
-                        );
-                    }
+                let Some(ScalarValue::Utf8(Some(name))) = constant(0) else {
+                    return plan_err!(
+                        "{}{}: method is the constant 'Linear' or 'LOCF'",
+                        self.name,
+                        self.usage
+                    );
                 };
+                let method = Method::named(name).map_err(wrong)?;
                 Ok(Arc::new(Series {
                     ordered: Ordered::TimeWeight(method),
                     time: 1,

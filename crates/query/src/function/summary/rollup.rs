@@ -51,11 +51,12 @@ impl AggregateUDFImpl for Rollup {
             [kind] => Argument::Summary.read_as(kind),
             _ => None,
         };
-        match read {
-            Some(read) => Ok(vec![read]),
-            None => plan_err!(
+        if let Some(read) = read {
+            Ok(vec![read])
+        } else {
+            plan_err!(
                 "rollup(summary): summary is what an aggregate such as stats_agg makes, kept as bytea"
-            ),
+            )
         }
     }
 
