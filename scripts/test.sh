@@ -6,9 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=never
 
-below=(-p nilometer-codec -p nilometer-lineproto -p nilometer-engine -p nilometer-series -p nilometer-hostile)
+below=(-p nilometer-codec -p nilometer-lineproto -p nilometer-summaries -p nilometer-engine -p nilometer-series -p nilometer-hostile)
 # The same features as the program (`cargo xtask graph` checks that), so that `make demo` has nothing left to compile.
-rest=(--workspace --exclude nilometer-sim --exclude nilometer-codec --exclude nilometer-lineproto
+rest=(--workspace --exclude nilometer-sim --exclude nilometer-codec --exclude nilometer-lineproto --exclude nilometer-summaries
     --exclude nilometer-engine --exclude nilometer-series --exclude nilometer-hostile --exclude xtask)
 
 tests() { cargo test --release --locked --no-fail-fast "$@"; }

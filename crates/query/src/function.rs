@@ -7,6 +7,7 @@ mod decoded;
 mod growth;
 mod json;
 mod postgres;
+mod summary;
 mod time;
 
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use json::{JsonOperators, is_json};
+pub(crate) use summary::{
+    INTO_VALUES, MAKERS, ROLLUP, accessor_named, is_rows, of_column, rows_of,
+};
 pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use time::bucket::{Buckets, DAY_NS, Shift, Width};
 pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
@@ -26,10 +30,6 @@ pub(crate) use time::time_bucket::{
     NAME as TIME_BUCKET, TimeBucket, buckets_of, series_buckets, width, zone,
 };
 pub(crate) use time::year::Extract;
-
-/// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.
-pub(crate) const APPROX_PERCENTILE: &str = "approx_percentile";
-pub(crate) const PERCENTILE_AGG: &str = "percentile_agg";
 
 /// Functions of files and of unions: a table is not made of the one, and no column is the other.
 const MEANINGLESS: [&str; 4] = [
@@ -61,6 +61,12 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     }
     for function in postgres::functions() {
         session.register_udf(function)?;
+    }
+    for function in summary::functions() {
+        session.register_udf(function)?;
+    }
+    for aggregate in summary::aggregates() {
+        session.register_udaf(aggregate)?;
     }
     session.register_udf(crate::operators::asof::marker())?;
     for aggregate in aggregate::series::functions() {

@@ -1,6 +1,7 @@
 //! Calls with arguments that no function takes, as users read of them: in SQL's names of types.
 
 use super::tidy;
+use crate::function::of_column;
 
 /// How the planner says that a function takes no arguments of these types, before it names those that it takes.
 pub(super) const UNFIT_ARGUMENTS: &str = "No function matches the given name and argument types '";
@@ -27,13 +28,18 @@ pub(super) fn unfit_arguments(message: &str) -> String {
         .filter(|line| line.contains('(') && !NOT_SAID.iter().any(|word| line.contains(word)))
         .map(in_sql);
     let known: Vec<String> = known.take(CALLS_SAID_MAX).collect();
+    let call = in_sql(call);
+    if let Some(name) = call.strip_suffix("(bytea)")
+        && of_column(name).is_some()
+    {
+        return format!("{NO_FUNCTION}{call}; of a summary, write summary -> {name}()");
+    }
     let there_is = match known.as_slice() {
         [] => String::new(),
         known => format!("; there is {}", known.join(", ")),
     };
     format!(
-        "{NO_FUNCTION}{}{there_is}; cast the argument, as in value::double precision, or take another function",
-        in_sql(call)
+        "{NO_FUNCTION}{call}{there_is}; cast the argument, as in value::double precision, or take another function"
     )
 }
 
@@ -72,7 +78,8 @@ const TYPES: [(&str, &str); 22] = [
 ];
 
 fn in_sql(text: &str) -> String {
-    let mut text = text.to_owned();
+    // What a function is called where an aggregate has its name.
+    let mut text = text.replace("__summary_", "");
     for (theirs, ours) in TYPES {
         text = text.replace(theirs, ours);
     }

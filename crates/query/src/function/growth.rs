@@ -12,6 +12,7 @@ use datafusion::functions::regex::regexpcount::regexp_count_func;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
 use super::json::is_of_json;
+use super::summary::is_of_summary;
 use crate::limits::sizes::lengths_each;
 
 /// What a pattern's letter can stand for, in letters.
@@ -267,6 +268,7 @@ pub(super) fn growth_of(function: &ScalarUDF) -> Option<Growth> {
         .and_then(|at| FUNCTIONS.get(at))
         .map(|(_, growth)| *growth)
         .or_else(|| is_of_json(name).then_some(Growth::Sum))
+        .or_else(|| is_of_summary(name).then_some(Growth::Linear))
 }
 
 impl Growth {

@@ -15,6 +15,7 @@ mod json;
 mod operators;
 mod rows;
 mod sets;
+mod summaries;
 mod unnest;
 
 use std::ops::ControlFlow;
@@ -26,9 +27,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
-use crate::function::{
-    APPROX_PERCENTILE, AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET,
-};
+use crate::function::{AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET};
 use crate::statement::types::{cast, null};
 use crate::walk;
 
@@ -47,7 +46,9 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         return Err(error);
     }
     let mut failed = None;
+    let summaries = summaries::Named::in_statement(statement);
     let _ = walk::expressions_mut(statement, &mut |expr| {
+        summaries.rewrite(expr);
         power::rebalance(expr);
         modulo::rewrite(expr);
         any::rewrite(expr);
@@ -71,7 +72,6 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 GAPFILL => place_arguments(function, &GAPFILL_PARAMETERS),
                 LOCF => place_arguments(function, &LOCF_PARAMETERS),
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
-                APPROX_PERCENTILE => open_sketch(function),
                 "age" => age_until_today(function),
                 "encode" => pad_base64(function),
                 "array_remove" => change_all(function, "array_remove_n", 2),
@@ -84,7 +84,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     if let Some(error) = failed {
         return Err(error);
     }
-    walk::visit_mut(statement, &mut Tables);
+    walk::visit_mut(statement, &mut Tables { summaries });
     Ok(())
 }
 
@@ -148,7 +148,9 @@ impl VisitorMut for Chains {
 }
 
 /// Rewrites what stands in FROM, and after ORDER BY.
-struct Tables;
+struct Tables {
+    summaries: summaries::Named,
+}
 
 impl VisitorMut for Tables {
     type Break = ();
@@ -161,6 +163,7 @@ impl VisitorMut for Tables {
     }
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        self.summaries.rows(table);
         sets::of_table(table);
         unnest::rewrite(table);
         acquisition::rewrite(table);
@@ -443,34 +446,6 @@ fn named(argument: &FunctionArg) -> Option<(&Ident, &FunctionArgExpr)> {
         } => Some((name, arg)),
         _ => None,
     }
-}
-
-/// `approx_percentile(p, percentile_agg(x))` is one aggregate here; its name stays the caller's.
-fn open_sketch(function: &mut Function) {
-    let FunctionArguments::List(list) = &mut function.args else {
-        return;
-    };
-    let [
-        FunctionArg::Unnamed(share),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(sketch))),
-    ] = list.args.as_slice()
-    else {
-        return;
-    };
-    if !sketch.name.to_string().eq_ignore_ascii_case(PERCENTILE_AGG) {
-        return;
-    }
-    let FunctionArguments::List(inner) = &sketch.args else {
-        return;
-    };
-    let [value] = inner.args.as_slice() else {
-        return;
-    };
-    let args = vec![value.clone(), FunctionArg::Unnamed(share.clone())];
-    let filter = sketch.filter.clone();
-    list.args = args;
-    function.filter = filter;
-    function.name = ObjectName::from(vec![Ident::new("approx_percentile_cont")]);
 }
 
 /// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows

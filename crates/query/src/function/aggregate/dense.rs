@@ -64,7 +64,7 @@ pub(in crate::function) trait Dense: Send + Sync + 'static {
 }
 
 /// A dense aggregate under GROUP BY.
-pub(in crate::function) struct Grouped<D>(pub(super) D);
+pub(in crate::function) struct Grouped<D>(pub(in crate::function) D);
 
 impl<D: Dense> Grouped<D> {
     fn emitted(&self, emit_to: EmitTo) -> usize {

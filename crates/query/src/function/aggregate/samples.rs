@@ -1,4 +1,4 @@
-//! All values of each group in time order, for `rate` and `lttb`.
+//! All values of each group in time order, for `rate`, `lttb`, `asap_smooth` and `timevector`.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Float64Type, Int64Type};
 use datafusion::common::{Result, internal_err};
 use nilometer_series::sort_asking;
+use nilometer_summaries as summaries;
 
 use super::dense::{Dense, Rows};
 use super::series::raw_times;
@@ -26,11 +27,36 @@ pub(in crate::function) enum Of {
     },
     /// The samples that keep the picture.
     Picture {
-        /// How many.
-        points: usize,
+        /// Which, and how many.
+        drawn: Drawn,
         /// The type of the time.
         time: DataType,
     },
+}
+
+/// The samples that a picture shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::function) enum Drawn {
+    /// So many that keep the shape.
+    Triangles(usize),
+    /// A smooth curve of about so many.
+    Smooth(usize),
+    /// All of them.
+    All,
+}
+
+impl Drawn {
+    fn of(self, samples: Vec<Sample>) -> Result<Vec<Sample>> {
+        let resolution = match self {
+            Self::Triangles(points) => return picture(&samples, points),
+            Self::All => return Ok(samples),
+            Self::Smooth(resolution) => resolution,
+        };
+        let samples = samples.into_iter();
+        let samples = samples.map(|(time, value)| summaries::Sample { time, value });
+        let smooth = summaries::asap(&samples.collect::<Vec<_>>(), resolution);
+        Ok(smooth.into_iter().map(|it| (it.time, it.value)).collect())
+    }
 }
 
 /// A time and the value at it.
@@ -68,11 +94,11 @@ impl Samples {
         }
     }
 
-    fn pictures(&self, groups: usize, points: usize, time: &DataType) -> Result<ArrayRef> {
+    fn pictures(&self, groups: usize, drawn: Drawn, time: &DataType) -> Result<ArrayRef> {
         let (mut times, mut values) = (Vec::new(), Vec::new());
         let mut lengths = Vec::with_capacity(groups);
         for samples in self.groups.iter().take(groups) {
-            let picture = picture(&in_order(samples)?, points)?;
+            let picture = drawn.of(in_order(samples)?)?;
             lengths.push(picture.len());
             times.extend(picture.iter().map(|(time, _)| *time));
             values.extend(picture.iter().map(|(_, value)| *value));
@@ -254,7 +280,7 @@ impl Dense for Samples {
                 let rates = groups.map(|samples| rate(&in_order(samples)?, *per_second));
                 Ok(Arc::new(rates.collect::<Result<Float64Array>>()?))
             }
-            Of::Picture { points, time } => self.pictures(groups, *points, time),
+            Of::Picture { drawn, time } => self.pictures(groups, *drawn, time),
         }
     }
 

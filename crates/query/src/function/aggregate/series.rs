@@ -1,4 +1,4 @@
-//! Aggregates over a value and its time: `delta`, `derivative`, `rate` and `lttb`.
+//! Aggregates over a value and its time: `delta`, `derivative`, `rate`, `lttb`, `asap_smooth` and `timevector`.
 //!
 //! Rows whose value or time is NULL do not count. The order of the rows is that of their times, never that in which
 //! they come.
@@ -20,7 +20,7 @@ use datafusion::physical_expr::expressions::Literal;
 
 use super::dense::{Dense, Grouped, Single};
 use super::ends::{self, Ends};
-use super::samples::{self, Samples, point_fields};
+use super::samples::{self, Drawn, Samples, point_fields};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum SeriesFunction {
@@ -28,6 +28,18 @@ enum SeriesFunction {
     Derivative,
     Rate,
     Lttb,
+    Asap,
+    Timevector,
+}
+
+/// Points of a smooth curve that may be asked for: the window is looked for in steps of the square of that.
+const RESOLUTION_MAX: usize = 10_000;
+
+impl SeriesFunction {
+    /// Whether the points come back, with the time as the first argument.
+    fn is_picture(self) -> bool {
+        matches!(self, Self::Lttb | Self::Asap | Self::Timevector)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -37,12 +49,14 @@ struct Series {
 }
 
 /// All of them.
-pub(in crate::function) fn functions() -> [Arc<AggregateUDF>; 4] {
+pub(in crate::function) fn functions() -> [Arc<AggregateUDF>; 6] {
     [
         SeriesFunction::Delta,
         SeriesFunction::Derivative,
         SeriesFunction::Rate,
         SeriesFunction::Lttb,
+        SeriesFunction::Asap,
+        SeriesFunction::Timevector,
     ]
     .map(|kind| {
         let signature = Signature::user_defined(Volatility::Immutable);
@@ -81,6 +95,12 @@ impl Series {
             SeriesFunction::Lttb => {
                 "lttb(time, value, points): time is a time or an integer, value a number, points a constant"
             }
+            SeriesFunction::Asap => {
+                "asap_smooth(time, value, resolution): time is a time or an integer, value a number, resolution a constant"
+            }
+            SeriesFunction::Timevector => {
+                "timevector(time, value): time is a time or an integer, value a number"
+            }
         }
     }
 
@@ -91,7 +111,7 @@ impl Series {
                 .get(place)
                 .map(|field| field.data_type().clone())
         };
-        let time = field(usize::from(self.kind != SeriesFunction::Lttb));
+        let time = field(usize::from(!self.kind.is_picture()));
         let (Some(first), Some(time)) = (field(0), time) else {
             return plan_err!("{}", self.usage());
         };
@@ -111,16 +131,35 @@ impl Series {
                 }))
             }
             SeriesFunction::Rate => then.run(Samples::new(samples::Of::Rate { per_second })),
-            SeriesFunction::Lttb => {
+            SeriesFunction::Timevector => then.run(TimeFirst(Samples::new(samples::Of::Picture {
+                drawn: Drawn::All,
+                time,
+            }))),
+            SeriesFunction::Lttb | SeriesFunction::Asap => {
                 let points = match args.exprs.get(2).and_then(literal) {
                     Some(ScalarValue::Int64(Some(points))) => usize::try_from(*points).ok(),
                     _ => None,
                 };
+                let is_lttb = self.kind == SeriesFunction::Lttb;
                 let Some(points) = points.filter(|points| *points > 0) else {
-                    return plan_err!("lttb: points must be a constant greater than 0");
+                    return if is_lttb {
+                        plan_err!("lttb: points must be a constant greater than 0")
+                    } else {
+                        plan_err!("asap_smooth: resolution must be a constant greater than 0")
+                    };
+                };
+                if !is_lttb && points > RESOLUTION_MAX {
+                    return plan_err!(
+                        "asap_smooth: resolution must be at most {RESOLUTION_MAX}, not {points}"
+                    );
+                }
+                let drawn = if is_lttb {
+                    Drawn::Triangles(points)
+                } else {
+                    Drawn::Smooth(points)
                 };
                 then.run(TimeFirst(Samples::new(samples::Of::Picture {
-                    points,
+                    drawn,
                     time,
                 })))
             }
@@ -213,6 +252,8 @@ impl AggregateUDFImpl for Series {
             SeriesFunction::Derivative => "derivative",
             SeriesFunction::Rate => "rate",
             SeriesFunction::Lttb => "lttb",
+            SeriesFunction::Asap => "asap_smooth",
+            SeriesFunction::Timevector => "timevector",
         }
     }
 
@@ -222,7 +263,12 @@ impl AggregateUDFImpl for Series {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         let types = match (self.kind, arg_types) {
-            (SeriesFunction::Lttb, [time, value, points])
+            (SeriesFunction::Timevector, [time, value])
+                if value.is_numeric() || value.is_null() =>
+            {
+                time_type(time).map(|time| vec![time, DataType::Float64])
+            }
+            (SeriesFunction::Lttb | SeriesFunction::Asap, [time, value, points])
                 if points.is_integer() && (value.is_numeric() || value.is_null()) =>
             {
                 time_type(time).map(|time| vec![time, DataType::Float64, DataType::Int64])
@@ -248,7 +294,7 @@ impl AggregateUDFImpl for Series {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match (self.kind, arg_types.first()) {
             (SeriesFunction::Delta, Some(DataType::Int64)) => Ok(DataType::Int64),
-            (SeriesFunction::Lttb, Some(time)) => {
+            (kind, Some(time)) if kind.is_picture() => {
                 let point = DataType::Struct(point_fields(time));
                 Ok(DataType::List(Arc::new(Field::new_list_field(point, true))))
             }
@@ -269,7 +315,7 @@ impl AggregateUDFImpl for Series {
                 ("last_time", DataType::Int64),
                 ("last", value),
             ],
-            SeriesFunction::Rate | SeriesFunction::Lttb => {
+            _ => {
                 vec![("times", list(DataType::Int64)), ("values", list(value))]
             }
         };

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{call_of, interval};
+use crate::function::is_rows;
 use crate::statement::types::{cast, null};
 
 const SERIES: &str = "generate_series";
@@ -23,7 +24,8 @@ const SETS: [&str; 7] = [
 ];
 
 fn is_set(name: &str) -> bool {
-    SETS.contains(&name.to_lowercase().as_str())
+    let name = name.to_lowercase();
+    SETS.contains(&name.as_str()) || is_rows(&name)
 }
 
 /// Unnests them where they are columns of a query.

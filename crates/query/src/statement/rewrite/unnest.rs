@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-/// The aggregate whose points become rows.
-const LTTB: &str = "lttb";
+/// The aggregates whose points become rows.
+const CHARTS: [&str; 3] = ["lttb", "asap_smooth", "timevector"];
 
 /// What is put in the place of the call; the query of the call goes where `q` is.
 const ROWS: &str = "SELECT 1 FROM (SELECT p['time'] AS \"time\", p['value'] AS \"value\" FROM (SELECT unnest(points) AS p FROM (SELECT 1) AS q) AS r) AS lttb";
@@ -39,7 +39,7 @@ pub(super) fn rewrite(table: &mut TableFactor) {
     }
 }
 
-/// Whether a query selects the points of `lttb` and nothing else; then they are named.
+/// Whether a query selects the points of a chart and nothing else; then they are named.
 fn name_points(query: &mut Query) -> bool {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return false;
@@ -52,7 +52,8 @@ fn name_points(query: &mut Query) -> bool {
     };
     let is_lttb = matches!(
         expr,
-        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case(LTTB)
+        Expr::Function(function)
+            if CHARTS.contains(&function.name.to_string().to_lowercase().as_str())
     );
     if is_lttb {
         *item = SelectItem::ExprWithAlias {
