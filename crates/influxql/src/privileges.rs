@@ -37,14 +37,13 @@ pub(crate) fn check(
     }
     let asks = Asks { session, snapshot };
     match statement {
-        Statement::Select(select) => {
+        Statement::Select(select) | Statement::Explain { select, .. } => {
             asks.select(select)?;
             match &select.target {
                 Some(target) => asks.of(Privilege::Write, &target.database),
                 None => Ok(()),
             }
         }
-        Statement::Explain { select, .. } => asks.select(select),
         Statement::Show(show) => asks.show(show),
         Statement::Delete(delete) | Statement::DropSeries(delete) => {
             asks.sources(Privilege::Write, &delete.sources)?;
@@ -65,17 +64,18 @@ pub(crate) fn check(
             let target = create.select.target.as_ref();
             target.map_or(Ok(()), |target| asks.of(Privilege::Write, &target.database))
         }
-        Statement::DropContinuousQuery { database, .. } => asks.of(Privilege::Define, database),
         Statement::CreateSubscription(create) => asks.of(Privilege::Administer, &create.database),
         Statement::DropSubscription(drop) => asks.of(Privilege::Administer, &drop.database),
         Statement::KillQuery { .. } | Statement::DropShard(_) => principal.check_admin(),
-        Statement::AlterRetentionPolicy(_)
-        | Statement::CreateDatabase(_)
-        | Statement::CreateRetentionPolicy(_)
+        // Asked here too, because one that would change nothing is not carried out.
+        Statement::AlterRetentionPolicy(alter) => asks.of(Privilege::Define, &alter.database),
+        Statement::CreateRetentionPolicy(create) => asks.of(Privilege::Define, &create.database),
+        Statement::DropRetentionPolicy { database, .. }
+        | Statement::DropContinuousQuery { database, .. } => asks.of(Privilege::Define, database),
+        Statement::CreateDatabase(_)
         | Statement::CreateUser(_)
         | Statement::DropDatabase(_)
         | Statement::DropMeasurement(_)
-        | Statement::DropRetentionPolicy { .. }
         | Statement::DropUser(_)
         | Statement::Grant(_)
         | Statement::GrantAdmin(_)

@@ -167,6 +167,7 @@ fn lent(options: &QueryOptions, running: &Running) -> (Context, Arc<Watched>) {
     let watched = Arc::new(Watched {
         stop: running.stop().clone(),
         is_long: AtomicBool::new(false),
+        is_wide: AtomicBool::new(false),
         planning: Mutex::new(running.timings().map(Laps::of)),
         timings: running.timings().cloned(),
     });
@@ -313,6 +314,8 @@ impl Threads for Scoped {
 struct Watched {
     stop: Stop,
     is_long: AtomicBool,
+    /// Many rows are read a batch at a time, as the answer leaves.
+    is_wide: AtomicBool,
     /// From the start of the SELECT; `None` = nobody wants to know, or it is over: a series query has begun.
     planning: Mutex<Option<Laps>>,
     timings: Option<Arc<Timings>>,
@@ -324,7 +327,21 @@ impl Watch for Watched {
     }
 
     fn may_read(&self, rows: u64) -> bool {
-        rows < INLINE_ROWS || self.is_long.load(Ordering::Relaxed)
+        if rows < INLINE_ROWS {
+            return true;
+        }
+        let is_long = self.is_long.load(Ordering::Relaxed);
+        self.is_wide.fetch_or(is_long, Ordering::Relaxed);
+        is_long
+    }
+
+    /// A disk that hangs holds up this statement, and not those that wait for its thread.
+    fn reads(&self, work: &mut dyn FnMut()) {
+        if self.is_wide.load(Ordering::Relaxed) {
+            long(work);
+        } else {
+            work();
+        }
     }
 
     fn has_begun(&self) {

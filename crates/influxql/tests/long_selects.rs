@@ -247,3 +247,103 @@ async fn long_selects_hold_up_nobody_and_are_ended_by_their_number() {
         assert_eq!(error.class(), Class::Time, "{text}: {error}");
     }
 }
+
+/// What is answered as it is read was read on a thread for queries: where the disk hung, four such SELECTs held up all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn selects_that_are_answered_as_they_are_read_wait_for_the_disk_alone() {
+    let gate = Arc::new(Gate::default());
+    let engine = engine(&gate);
+    let threads = Threads::start(1).unwrap();
+    let options = QueryOptions {
+        threads: 1,
+        ..QueryOptions::default()
+    };
+    let context = LanguageContext::new(engine, threads, options);
+    let language = Arc::new(InfluxQl::new(&context));
+    let streaming = [
+        "SELECT v FROM m",
+        "SELECT v FROM m WHERE v > 10",
+        "SELECT v FROM m ORDER BY time DESC",
+        "SELECT v * 2 AS x FROM m",
+        "SELECT mean(v) FROM m WHERE time < 80000s GROUP BY time(1s)",
+        "SELECT x FROM (SELECT v AS x FROM m) WHERE x > 1",
+    ];
+    for text in streaming {
+        let sets = answer(asked(&language, &context, text)).await.unwrap();
+        let rows: usize = sets.iter().map(|set| set.rows.len()).sum();
+        assert!(rows > 70_000, "{text}: {rows}");
+    }
+    gate.set_closed(true);
+    let waiting: Vec<_> = streaming
+        .iter()
+        .map(|text| asked(&language, &context, text))
+        .collect();
+    let held = Arc::clone(&gate);
+    let all_read = tokio::task::spawn_blocking(move || held.fills(6)).await;
+    assert!(all_read.unwrap(), "each of them reads");
+    let listed = answer(asked(&language, &context, "SHOW QUERIES")).await;
+    assert_eq!(listed.unwrap()[0].rows.len(), 7);
+    // One is ended by its number, the others go on as if nothing had been.
+    let ended = context.statements.list().first().unwrap().id;
+    assert!(context.statements.kill(ended));
+    gate.set_closed(false);
+    let mut ends = 0;
+    for (receiver, text) in waiting.into_iter().zip(streaming) {
+        match answer(receiver).await {
+            Ok(sets) => assert!(!sets.is_empty(), "{text}"),
+            Err(error) => {
+                assert_eq!(error.class(), Class::Conflict, "{text}: {error}");
+                ends += 1;
+            }
+        }
+    }
+    assert_eq!(ends, 1);
+}
+
+/// Clients that take a row and then nothing more have no thread, however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_read_slowly_hold_up_nobody() {
+    let gate = Arc::new(Gate::default());
+    let engine = engine(&gate);
+    let options = QueryOptions {
+        threads: 1,
+        ..QueryOptions::default()
+    };
+    let context = LanguageContext::new(engine, Threads::start(1).unwrap(), options);
+    let language = Arc::new(InfluxQl::new(&context));
+    let mut slow = Vec::new();
+    for _ in 0..16 {
+        let (said, first) = oneshot::channel();
+        let (go_on, waits) = oneshot::channel::<()>();
+        let (told, all) = oneshot::channel();
+        let language = Arc::clone(&language);
+        context.executor.spawn(Box::pin(async move {
+            let session = Session::new("d", Principal::anyone());
+            let none = Params::default();
+            let asked = session.run(&*language, "SELECT v FROM m", &none).await;
+            let Outcome::Sets(mut sets) = asked.unwrap() else {
+                panic!("a SELECT answers series");
+            };
+            let mut rows = sets.next().await.unwrap().unwrap().rows.len();
+            said.send(rows).unwrap();
+            waits.await.unwrap();
+            while let Some(set) = sets.next().await {
+                rows += set.unwrap().rows.len();
+            }
+            told.send(rows).unwrap();
+        }));
+        let first = tokio::time::timeout(PATIENCE, first).await.unwrap();
+        assert!((1..80_000).contains(&first.unwrap()));
+        slow.push((go_on, all));
+    }
+    let count = "SELECT count(v) FROM m";
+    let counted = answer(asked(&language, &context, count)).await.unwrap();
+    assert_eq!(counted.len(), 1);
+    let listed = answer(asked(&language, &context, "SHOW QUERIES")).await;
+    assert_eq!(listed.unwrap()[0].rows.len(), 17);
+    for (go_on, all) in slow {
+        go_on.send(()).unwrap();
+        let rows = tokio::time::timeout(PATIENCE, all).await.unwrap();
+        assert_eq!(rows.unwrap(), 80_000);
+    }
+}

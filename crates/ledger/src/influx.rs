@@ -4,6 +4,7 @@
 //! SELECT shows with what SQL showed before. Does not: judge rows; they are judged as SQL shows them, and here they must be
 //! the same.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use anyhow::{Result, bail};
@@ -14,13 +15,18 @@ use crate::read_back::Found;
 
 /// How every line of a series without tags in its head begins in CSV.
 const HEAD: [&str; 3] = ["name", "tags", "time"];
+const DAY_NS: i64 = 86_400_000_000_000;
 /// The columns of [`Row::read`] behind the time.
 const COLUMNS: &str = "writer, host, batch, slot, value, big, flag, note";
 
 impl Client {
-    /// Sends line protocol to a retention policy.
+    /// Sends line protocol to a retention policy, by one address or the other.
     pub fn write_influx(&mut self, db: &str, key: Option<&str>, lines: &str) -> io::Result<Answer> {
-        let target = format!("/write?db={db}&rp=autogen&precision=n");
+        let target = if lines.len().is_multiple_of(2) {
+            format!("/write?db={db}&rp=autogen&precision=n")
+        } else {
+            format!("/api/v2/write?bucket={db}/autogen&precision=ns")
+        };
         let key = key.map_or_else(String::new, |key| format!("Idempotency-Key: {key}\r\n"));
         self.post(&target, &key, lines.as_bytes())
     }
@@ -83,13 +89,52 @@ pub fn records(answer: &Answer) -> Result<Vec<Vec<String>>> {
     Ok(records)
 }
 
-/// The statement for the rows of a table, and that for its aggregates.
-fn statements(table: Table) -> [String; 2] {
+/// The statements for the rows of a table, for its aggregates, and for those of each writer and day.
+fn statements(table: Table) -> [String; 3] {
     let name = table.name();
     [
         format!("SELECT {COLUMNS} FROM {name}"),
         format!("SELECT count(slot), sum(slot) FROM {name}"),
+        format!(
+            "SELECT count(slot), sum(slot), max(slot) FROM {name} GROUP BY time(1d), writer fill(none)"
+        ),
     ]
+}
+
+/// Count, sum and maximum of slots, by the tag of a writer and the beginning of a day.
+type Days = BTreeMap<(String, i64), [u64; 3]>;
+
+/// What rows have.
+fn days_of(content: Content, table: Table, found: &Found) -> Days {
+    let mut days = Days::new();
+    let rows = found.rows.iter().filter(|((of, ..), _)| *of == table);
+    for (&(_, (writer, batch), slot), times) in rows {
+        let Some(row) = content.row(writer, batch, slot) else {
+            continue;
+        };
+        let day = row.time.div_euclid(DAY_NS) * DAY_NS;
+        let [count, sum, most] = days.entry((format!("writer=w{writer}"), day)).or_default();
+        *count += times;
+        *sum += times * slot;
+        *most = (*most).max(slot);
+    }
+    days
+}
+
+/// What an answer has.
+fn days_in(answer: &Answer) -> Result<Days> {
+    if let Some(error) = error_of(answer) {
+        bail!("{}: {error:.300}", answer.status);
+    }
+    let mut days = Days::new();
+    for record in read_csv(&answer.text()).iter().skip(1) {
+        let [_, tags, day, count, sum, most] = record.as_slice() else {
+            bail!("a day of a writer is {record:?}");
+        };
+        let numbers = [count.parse()?, sum.parse()?, most.parse()?];
+        days.insert((tags.clone(), day.parse()?), numbers);
+    }
+    Ok(days)
 }
 
 /// Asks for the rows of a table and compares them with those that SQL has shown; what differs is strange.
@@ -99,7 +144,7 @@ pub fn compare(
     found: &mut Found,
     mut ask: impl FnMut(&str) -> Result<Answer>,
 ) -> Result<()> {
-    let [rows, totals] = statements(table);
+    let [rows, totals, days] = statements(table);
     let mut shown = Found::default();
     for cells in records(&ask(&rows)?)? {
         let row = Row::read(&cells);
@@ -144,6 +189,17 @@ pub fn compare(
             table.name()
         ));
     }
+    let (in_days, wanted) = (days_in(&ask(&days)?)?, days_of(content, table, found));
+    if in_days != wanted {
+        let differs = |day: &&(String, i64)| in_days.get(*day) != wanted.get(*day);
+        let first = in_days.keys().chain(wanted.keys()).find(differs);
+        shown.strange.push(format!(
+            "InfluxQL counts {} days of writers in {}, and its rows have {}; the first that differs is {first:?}",
+            in_days.len(),
+            table.name(),
+            wanted.len()
+        ));
+    }
     found.strange.append(&mut shown.strange);
     Ok(())
 }
@@ -182,8 +238,8 @@ mod tests {
         )
     }
 
-    fn compared(rows: &str, totals: &str, found: &mut Found) {
-        let mut answers = [answer(totals), answer(rows)].to_vec();
+    fn compared(rows: &str, totals: &str, days: &str, found: &mut Found) {
+        let mut answers = [answer(days), answer(totals), answer(rows)].to_vec();
         compare(CONTENT, Table::Points, found, |_| {
             Ok(answers.pop().unwrap())
         })
@@ -198,16 +254,26 @@ mod tests {
         let totals = "name,tags,time,count,sum\npoints,,0,1,0\n";
         let mut found = Found::default();
         found.rows.insert((Table::Points, (0, 1), 0), 1);
-        compared(&rows, totals, &mut found);
+        let day = row.time.div_euclid(DAY_NS) * DAY_NS;
+        let days = format!("name,tags,time,count,sum,max\npoints,writer=w0,{day},1,0,0\n");
+        compared(&rows, totals, &days, &mut found);
         assert_eq!(found.strange, Vec::<String>::new());
-        compared("", totals, &mut found);
+        compared("", totals, &days, &mut found);
         assert_eq!(found.strange.len(), 1, "{:?}", found.strange);
-        compared(&rows, "", &mut found);
+        compared(&rows, "", &days, &mut found);
         assert_eq!(found.strange.len(), 2, "{:?}", found.strange);
         let altered = rows.replace(&format!(",{},", row.big), ",7,");
-        compared(&altered, totals, &mut found);
+        compared(&altered, totals, &days, &mut found);
         // A row that nobody wrote, and one that is missing.
         assert_eq!(found.strange.len(), 4, "{:?}", found.strange);
+        for other in [
+            days.replace("w0", "w1"),
+            days.replace(",1,0,0", ",2,0,0"),
+            String::new(),
+        ] {
+            compared(&rows, totals, &other, &mut found);
+        }
+        assert_eq!(found.strange.len(), 7, "{:?}", found.strange);
     }
 
     #[test]

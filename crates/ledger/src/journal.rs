@@ -4,7 +4,8 @@
 //! Does not: live on the disk that is under trial.
 //!
 //! A line is a word and numbers: `send w b`, `ack w b`, `shown w b`, `found w b`, `lost w b` for the batch b of the writer w;
-//! `erase`, `erased`, `whole` for its delete; `make n`, `made n`, `absent n` for a table that is made.
+//! `erase`, `erased`, `whole` for its delete; `make n`, `made n`, `absent n` for a table that is made, and `drop n`, `absent n` for
+//! one that is dropped.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -37,7 +38,9 @@ pub enum Entry {
     Make(u64),
     /// It was made.
     Made(u64),
-    /// It was not.
+    /// It is about to be dropped.
+    Drop(u64),
+    /// It was not made, or it was dropped.
     Absent(u64),
 }
 
@@ -54,6 +57,7 @@ impl fmt::Display for Entry {
             Self::Whole(name) => ("whole", name),
             Self::Make(n) => return write!(f, "make {n}"),
             Self::Made(n) => return write!(f, "made {n}"),
+            Self::Drop(n) => return write!(f, "drop {n}"),
             Self::Absent(n) => return write!(f, "absent {n}"),
         };
         write!(f, "{word} {} {}", name.0, name.1)
@@ -70,6 +74,7 @@ impl Entry {
                 match word {
                     "make" => Self::Make(n),
                     "made" => Self::Made(n),
+                    "drop" => Self::Drop(n),
                     "absent" => Self::Absent(n),
                     _ => return None,
                 }
@@ -94,7 +99,10 @@ impl Entry {
 
     /// Whether the line must be on stable storage before anything else happens.
     fn comes_first(self) -> bool {
-        matches!(self, Self::Send(_) | Self::Erase(_) | Self::Make(_))
+        matches!(
+            self,
+            Self::Send(_) | Self::Erase(_) | Self::Make(_) | Self::Drop(_)
+        )
     }
 }
 

@@ -33,6 +33,14 @@ struct Known {
     erased: Option<Fate>,
 }
 
+/// What is known of a table that was made for the sake of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Made {
+    fate: Fate,
+    /// It was to be dropped, and nobody answered: it may be gone as well as there.
+    drops: bool,
+}
+
 /// Points that are not as they must be, and what there is to say about them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -79,7 +87,7 @@ pub struct Ledger {
     pub content: Content,
     journal: Journal,
     batches: BTreeMap<Name, Known>,
-    tables: BTreeMap<u64, Fate>,
+    tables: BTreeMap<u64, Made>,
     acknowledged_points: u64,
     acknowledged_batches: u64,
 }
@@ -172,6 +180,29 @@ impl Ledger {
         let n = self.tables.len() as u64;
         self.note(Entry::Make(n))?;
         Ok(n)
+    }
+
+    /// Notes that a table that is there is to be dropped, and returns its number; `None` if there is none.
+    pub fn begin_drop(&mut self, random: &mut Random) -> io::Result<Option<u64>> {
+        let there = self
+            .tables
+            .iter()
+            .filter(|(_, made)| made.fate == Fate::Kept);
+        let there: Vec<u64> = there.map(|(n, _)| *n).collect();
+        let n = there.get(random.index(there.len())).copied();
+        if let Some(n) = n {
+            self.note(Entry::Drop(n))?;
+        }
+        Ok(n)
+    }
+
+    /// Notes what became of the drop of a table.
+    pub fn end_drop(&mut self, n: u64, is_done: bool) -> io::Result<()> {
+        self.note(if is_done {
+            Entry::Absent(n)
+        } else {
+            Entry::Made(n)
+        })
     }
 
     /// Notes that a table was made.
@@ -370,14 +401,21 @@ impl Ledger {
         verdict: &mut Verdict,
     ) -> io::Result<()> {
         let mut entries = Vec::new();
-        for (&n, &fate) in &self.tables {
+        for (&n, &Made { fate, drops }) in &self.tables {
             match (fate, found.tables.contains(&n)) {
                 (Fate::Kept, false) => {
                     verdict.missing(1, format!("the table made_{n} was made and is gone"));
                 }
                 (Fate::Lost, true) => {
-                    verdict.altered(1, format!("the table made_{n} was not there and is now"));
+                    verdict.altered(
+                        1,
+                        format!(
+                            "the table made_{n} was not there, or was dropped, and is there now"
+                        ),
+                    );
                 }
+                // A drop without an answer may yet be carried out.
+                (Fate::Sent, true) if drops && when == When::Running => {}
                 (Fate::Sent, true) => entries.push(Entry::Made(n)),
                 (Fate::Sent, false) if when == When::Settled => entries.push(Entry::Absent(n)),
                 _ => {}
@@ -387,7 +425,10 @@ impl Ledger {
     }
 }
 
-fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Fate>, entry: Entry) {
+fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Made>, entry: Entry) {
+    let mut table = |n, fate, drops| {
+        tables.insert(n, Made { fate, drops });
+    };
     let mut fate = |name, fate| {
         let known = batches.entry(name).or_insert(Known { fate, erased: None });
         known.fate = fate;
@@ -405,9 +446,10 @@ fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Fate>, 
                 });
             }
         }
-        Entry::Make(n) => drop(tables.insert(n, Fate::Sent)),
-        Entry::Made(n) => drop(tables.insert(n, Fate::Kept)),
-        Entry::Absent(n) => drop(tables.insert(n, Fate::Lost)),
+        Entry::Make(n) => table(n, Fate::Sent, false),
+        Entry::Made(n) => table(n, Fate::Kept, false),
+        Entry::Drop(n) => table(n, Fate::Sent, true),
+        Entry::Absent(n) => table(n, Fate::Lost, false),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::bad_input;
-use crate::batch::{Content, LATEST, Table};
+use crate::batch::{Content, FIRST_NS, LATEST, Table};
 use crate::http::{self, Answer, Client};
 use crate::influx;
 use crate::journal::Name;
@@ -139,6 +139,11 @@ impl Life {
         self.is_powerless.store(!is_on, Ordering::SeqCst);
     }
 
+    /// Dice of what is said in InfluxQL beside the rest, so that the rest is what its seed makes it.
+    fn tongue(&self) -> Random {
+        Random::of(&[self.seed, 0x1f_d0, self.ledger().batches() as u64])
+    }
+
     /// Whether what was just heard came from a machine that has power. What comes later is no promise.
     pub fn counts(&self) -> bool {
         !self.is_powerless.load(Ordering::SeqCst)
@@ -237,14 +242,34 @@ impl Life {
         Ok(outcome)
     }
 
-    /// Makes a table, and notes what came of it.
+    /// Makes a table, by SQL or by its first point, and notes what came of it.
     pub fn make_table(&self, client: &mut Client) -> Result<Outcome> {
         let n = self.ledger().begin_table()?;
-        let statement =
-            format!("CREATE TABLE {MADE}{n} (time TIMESTAMPTZ NOT NULL, a TEXT TAG, b BIGINT)");
-        let outcome = outcome(client.sql(DB, &statement));
-        if matches!(outcome, Outcome::Done) {
+        let answer = if n.is_multiple_of(2) {
+            let columns = "(time TIMESTAMPTZ NOT NULL, a TEXT TAG, b BIGINT)";
+            client.sql(DB, &format!("CREATE TABLE {MADE}{n} {columns}"))
+        } else {
+            client.write_influx(DB, None, &format!("{MADE}{n},a=x b={n}i {FIRST_NS}\n"))
+        };
+        let outcome = outcome(answer);
+        if matches!(outcome, Outcome::Done) && self.counts() {
             self.ledger().end_table(n)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Drops a table that was made, in InfluxQL, and notes what came of it.
+    pub fn drop_table(&self, client: &mut Client, random: &mut Random) -> Result<Outcome> {
+        let Some(n) = self.ledger().begin_drop(random)? else {
+            return Ok(Outcome::Done);
+        };
+        let statement = format!("DROP MEASUREMENT {MADE}{n}");
+        let outcome = outcome(client.influxql(DB, &statement).map(influx::as_ours));
+        match &outcome {
+            _ if !self.counts() => {}
+            Outcome::Done => self.ledger().end_drop(n, true)?,
+            Outcome::Refused(_) => self.ledger().end_drop(n, false)?,
+            Outcome::Unavailable(_) | Outcome::Silent(_) => {}
         }
         Ok(outcome)
     }
@@ -385,6 +410,10 @@ impl Life {
             let (what, outcome) = match step {
                 3 => ("a delete", self.erase(&mut client, writer, random)?),
                 5 if random.one_in(3) => ("CREATE TABLE", self.make_table(&mut client)?),
+                7 if self.tongue().one_in(4) => (
+                    "DROP MEASUREMENT",
+                    self.drop_table(&mut client, &mut self.tongue())?,
+                ),
                 6 => {
                     if !self.send_bad(&mut client, expect, tally) {
                         return Ok(false);

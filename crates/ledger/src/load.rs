@@ -23,6 +23,8 @@ use crate::tally::Tally;
 const ROUND_MAX: Duration = Duration::from_secs(20);
 /// One batch in so many is followed by a delete.
 const ERASE_ONE_IN: u64 = 12;
+/// One batch in so many is followed by a table that is made, and one by the drop of one.
+const DEFINE_ONE_IN: u64 = 25;
 /// Questions whose answers only have to come: they keep scans under way.
 const QUESTIONS: [&str; 3] = [
     "SELECT time_bucket('1 hour', time) AS hour, writer, count(*), max(value) FROM points GROUP BY hour, writer ORDER BY hour, writer",
@@ -119,6 +121,7 @@ impl Shared<'_> {
 fn write(shared: &Shared<'_>, writer: usize) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut random = Random::of(&[shared.round.seed, 2, writer as u64]);
+    let mut tongue = Random::of(&[shared.round.seed, 0x1f, writer as u64]);
     let mut client = shared.server.client();
     while !shared.is_over() {
         let name = shared.life.ledger().begin(writer)?;
@@ -127,6 +130,19 @@ fn write(shared: &Shared<'_>, writer: usize) -> Result<Tally> {
         if matches!(outcome, Outcome::Done) && random.one_in(ERASE_ONE_IN) {
             outcome = shared.life.erase(&mut client, writer, &mut random)?;
             what = "a delete";
+        }
+        if matches!(outcome, Outcome::Done) {
+            match tongue.below(DEFINE_ONE_IN) {
+                0 => {
+                    outcome = shared.life.make_table(&mut client)?;
+                    what = "a table";
+                }
+                1 => {
+                    outcome = shared.life.drop_table(&mut client, &mut tongue)?;
+                    what = "a drop";
+                }
+                _ => {}
+            }
         }
         match outcome {
             Outcome::Done => {}

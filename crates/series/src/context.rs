@@ -64,6 +64,11 @@ pub trait Watch: Debug + Send + Sync {
         true
     }
 
+    /// A batch is about to be read, for which the disk may have to be waited for: does this work, and nothing else.
+    fn reads(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
     /// A scan is about to be read; what it says of itself changes while it is.
     fn has_planned(&self, _scan: &Scan) {}
 
@@ -292,6 +297,14 @@ impl Context {
             return Err(Error::Cancelled);
         }
         Ok(())
+    }
+
+    /// Reads a batch, in the way of whoever looks on.
+    pub(crate) fn reading<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
+        let (mut read, mut done) = (Some(read), None);
+        self.watch
+            .reads(&mut || done = read.take().map(|read| read()));
+        done
     }
 
     /// Takes the time of a step until what is returned is dropped.

@@ -220,7 +220,9 @@ impl Inputs {
         let chunk = match unit {
             Unit::Table(number, reader) => match self.all.get(*number) {
                 Some(Input::Table(table)) => {
-                    timed.other(Step::Decode, || table.next(reader, &self.slots, context))?
+                    let next = || table.next(reader, &self.slots, context);
+                    let read = timed.other(Step::Decode, || context.reading(next));
+                    read.transpose()?.flatten()
                 }
                 _ => None,
             },

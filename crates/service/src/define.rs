@@ -52,6 +52,7 @@ pub use lookup::{
     unknown_database, unknown_table,
 };
 pub use payload::{PayloadColumn, PayloadNumber, PayloadSchema, payload_schema};
+pub use policies::shards::{Shard, shards_of};
 pub use policies::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,
     write_window,

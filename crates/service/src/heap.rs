@@ -29,7 +29,7 @@ pub(crate) fn give_back() {
 
 /// What of the process is in memory and nowhere else; `None` where the system does not say. Pages of files, the program's
 /// own among them, are the system's to take.
-pub(crate) fn resident_bytes() -> Option<u64> {
+pub fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

@@ -33,7 +33,7 @@ pub use access::{
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
 pub use executor::{Executor, Stopped, Threads, catch_panic, long};
-pub use heap::set_up_heap;
+pub use heap::{resident_bytes, set_up_heap};
 pub use jobs::background::{
     BackgroundJobs, Job, JobChange, JobContext, JobEnd, JobError, JobFunction, JobRecord, JobRun,
     JobSchedule, JobStatistics, NewJob, Span, job_history, job_of, job_statistics, jobs,

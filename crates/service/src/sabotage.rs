@@ -31,11 +31,17 @@ pub enum Sabotage {
     SeriesLeftOut,
     /// A definition or drop in InfluxQL is answered and not carried out.
     DropForgotten,
+    /// Line protocol goes to the default retention policy, whichever is named.
+    PolicyIgnored,
+    /// `DELETE` takes points at the end of its range with it.
+    DeleteTooFar,
+    /// Rows in descending order are those in ascending order.
+    OrderIgnored,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::TimeLimitIsSuccess,
         Self::AnsweredBeforeStored,
         Self::KeyApartFromRows,
@@ -48,6 +54,9 @@ impl Sabotage {
         Self::ClockNotAccepted,
         Self::SeriesLeftOut,
         Self::DropForgotten,
+        Self::PolicyIgnored,
+        Self::DeleteTooFar,
+        Self::OrderIgnored,
     ];
 }
 

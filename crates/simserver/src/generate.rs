@@ -24,14 +24,14 @@ const AGES_MS: [u64; 5] = [
     400 * 86_400_000,
 ];
 
-type Random = Xoshiro256PlusPlus;
+pub(crate) type Random = Xoshiro256PlusPlus;
 
 /// One in so many.
-fn rarely(random: &mut Random, many: u32) -> bool {
+pub(crate) fn rarely(random: &mut Random, many: u32) -> bool {
     random.random_range(0..many) == 0
 }
 
-fn one_of<T: Copy>(random: &mut Random, values: &[T]) -> T {
+pub(crate) fn one_of<T: Copy>(random: &mut Random, values: &[T]) -> T {
     let nth = random.random_range(0..values.len());
     *values.get(nth).expect("the number is below their count")
 }
@@ -80,7 +80,7 @@ fn translate(seed: u64, steps: &mut [Step]) {
     }
 }
 
-fn limits(random: &mut Random) -> Limits {
+pub(crate) fn limits(random: &mut Random) -> Limits {
     let body_bytes_max = one_of(random, &[4 << 10, 64 << 10, 1 << 20]);
     Limits {
         queries_max: one_of(random, &[1, 1, 2, 3]),

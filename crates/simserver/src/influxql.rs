@@ -53,7 +53,8 @@ pub(crate) fn change(change: Change) -> Option<String> {
     })
 }
 
-fn whole(request: Builder, body: impl Into<Body>) -> Request<Body> {
+/// A request with its body.
+pub(crate) fn whole(request: Builder, body: impl Into<Body>) -> Request<Body> {
     // The server would choose a number at random, and say it in its answers.
     let request = request
         .header("x-request-id", "simulated")

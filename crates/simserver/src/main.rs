@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use nilometer_service::Sabotage;
-use nilometer_simserver::{Counts, Finding, explain, random_plan, run, shrink};
+use nilometer_simserver::{Counts, Finding, Plan, explain, influx_plan, random_plan, run, shrink};
 use nilometer_soak::{Broken, Simulation};
 
 fn main() -> ExitCode {
@@ -26,20 +26,13 @@ impl Simulation for Requests {
     const BUGS: &'static [Sabotage] = &Sabotage::ALL;
 
     fn show(seed: u64) -> String {
-        random_plan(seed).to_string()
+        format!("{}\n{}", random_plan(seed), influx_plan(seed))
     }
 
     fn step(seed: u64, _nth: u64) -> Result<Counts, Broken> {
-        let plan = random_plan(seed);
-        run(&plan, None).map_err(|failure| {
-            let story = explain(&plan, &failure, None);
-            let finding = Finding::of(&plan);
-            Broken {
-                file_name: finding.file_name(),
-                text: finding.spell(&story),
-                story,
-            }
-        })
+        let mut counts = kept(&random_plan(seed))?;
+        counts += kept(&influx_plan(seed))?;
+        Ok(counts)
     }
 
     fn again(text: &str) -> Result<Option<String>, String> {
@@ -49,12 +42,28 @@ impl Simulation for Requests {
     }
 
     fn with_bug(seed: u64, bug: Sabotage) -> Option<String> {
-        let plan = random_plan(seed);
-        let failure = run(&plan, Some(bug)).err()?;
+        let plans = [random_plan(seed), influx_plan(seed)];
+        let mut runs = plans
+            .into_iter()
+            .map(|plan| (run(&plan, Some(bug)).err(), plan));
+        let (failure, plan) = runs.find_map(|(failed, plan)| Some((failed?, plan)))?;
         let (short, failure) = shrink(&plan, failure, Some(bug));
         let (before, after) = (plan.steps.len(), short.steps.len());
         Some(format!(
             "{failure}\n{before} steps became {after}:\n{short}"
         ))
     }
+}
+
+/// What a run did, or the finding that it is.
+fn kept(plan: &Plan) -> Result<Counts, Broken> {
+    run(plan, None).map_err(|failure| {
+        let story = explain(plan, &failure, None);
+        let finding = Finding::of(plan);
+        Broken {
+            file_name: finding.file_name(),
+            text: finding.spell(&story),
+            story,
+        }
+    })
 }

@@ -10,6 +10,7 @@ use nilometer_native::NativeConfig;
 use nilometer_service::{QueryOptions, Sabotage, ServiceOptions};
 
 use crate::client::Ending;
+use crate::influx::{Deed, How};
 use crate::model::{OpId, Tables};
 
 /// Bytes that writes leave free on the disk.
@@ -172,6 +173,8 @@ pub enum Step {
     Change(Change, Tongue),
     /// Sends a question; so many chunks of the answer are taken at once.
     Ask(Question, Format, u64),
+    /// Tells or asks one of the databases of clients of InfluxDB.
+    Tell(usize, Deed, How),
     /// A request ends a statement that runs: the newest one.
     KillStatement,
     /// So many tasks have their turn, in an order that the number chooses.

@@ -191,7 +191,8 @@ fn insert(write: &Write) -> String {
     )
 }
 
-fn compressed(body: Vec<u8>, encoding: Encoding) -> Vec<u8> {
+/// A body as it is sent.
+pub(crate) fn compressed(body: Vec<u8>, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Identity => body,
         Encoding::Gzip => {
@@ -203,6 +204,15 @@ fn compressed(body: Vec<u8>, encoding: Encoding) -> Vec<u8> {
             encoder.finish().expect("a vector takes what is written")
         }
         Encoding::Zstd => zstd::encode_all(body.as_slice(), 1).expect("bytes can be compressed"),
+    }
+}
+
+/// What a header says of it.
+pub(crate) fn name_of_encoding(encoding: Encoding) -> Option<&'static str> {
+    match encoding {
+        Encoding::Identity => None,
+        Encoding::Gzip => Some("gzip"),
+        Encoding::Zstd => Some("zstd"),
     }
 }
 
@@ -237,11 +247,9 @@ pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
         Route::Insert => request.header("content-type", "application/json"),
         _ => request,
     };
-    request = match write.encoding {
-        Encoding::Identity => request,
-        Encoding::Gzip => request.header("content-encoding", "gzip"),
-        Encoding::Zstd => request.header("content-encoding", "zstd"),
-    };
+    if let Some(encoding) = name_of_encoding(write.encoding) {
+        request = request.header("content-encoding", encoding);
+    }
     if write.keyed {
         request = request.header("idempotency-key", format!("request-{}", write.op));
     }

@@ -4,6 +4,7 @@
 //! not: judge a single answer (`verdict.rs` does) or look for what is left behind (`audit.rs`).
 
 mod audit;
+mod influx;
 mod retention;
 mod verdict;
 mod world;
@@ -22,11 +23,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::answer::Rows;
 use crate::client::{ALL, Ending, Feed, Mailbox, talk};
+use crate::influx::Deed;
+use crate::influx::store::State;
 use crate::influxql;
 use crate::model::{Attempt, Effect, Model, Moment, NAMES, OpId, Tables};
 use crate::plan::{Change, Format, Plan, Question, Route, Step, Tongue, Write};
 use crate::request;
 
+use influx::Side;
 use retention::Belief;
 pub use verdict::LIMITS;
 use world::World;
@@ -69,6 +73,14 @@ pub struct Counts {
     pub expired: u64,
     /// Definitions that were made or dropped, or refused because they were there already or not.
     pub defined: u64,
+    /// Changes of databases of clients of InfluxDB that were answered with success.
+    pub told: u64,
+    /// Of these, writes that lacked points which a policy does not keep.
+    pub told_partly: u64,
+    /// Answers about these databases that were compared.
+    pub shown: u64,
+    /// Of these, those of SELECT, in which there was a row.
+    pub selected: u64,
     /// Turns of tasks.
     pub polls: u64,
     /// How often each of [`LIMITS`] was met.
@@ -87,6 +99,10 @@ impl AddAssign for Counts {
         self.crashes += more.crashes;
         self.expired += more.expired;
         self.defined += more.defined;
+        self.told += more.told;
+        self.told_partly += more.told_partly;
+        self.shown += more.shown;
+        self.selected += more.selected;
         self.polls += more.polls;
         for (ours, theirs) in self.limits.iter_mut().zip(more.limits) {
             *ours += theirs;
@@ -98,7 +114,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} polls={}",
+            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} told={} partly={} shown={} selected={} polls={}",
             self.requests,
             self.acknowledged,
             self.refused,
@@ -109,6 +125,10 @@ impl fmt::Display for Counts {
             self.crashes,
             self.expired,
             self.defined,
+            self.told,
+            self.told_partly,
+            self.shown,
+            self.selected,
             self.polls
         )?;
         for (name, count) in LIMITS.iter().zip(self.limits) {
@@ -161,6 +181,12 @@ enum Wish {
         /// What may have been there, from the question to the answer's head.
         moments: Vec<Moment>,
     },
+    /// To tell or ask a database of clients of InfluxDB, and what may have been there since.
+    Tell {
+        at: usize,
+        deed: Deed,
+        moments: Vec<State>,
+    },
     /// To end a statement.
     Kill,
     /// To see whether something is free.
@@ -205,6 +231,8 @@ struct Run<'a> {
     /// Statements were ended by others.
     killed: bool,
     belief: Belief,
+    /// The databases of clients of InfluxDB, once one is told something.
+    sides: Vec<Side>,
     counts: Counts,
 }
 
@@ -224,6 +252,7 @@ impl<'a> Run<'a> {
             aside: Aside::default(),
             killed: false,
             belief: Belief::default(),
+            sides: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -261,6 +290,7 @@ impl<'a> Run<'a> {
             Step::Again(op) => self.again(*op),
             Step::Change(change, tongue) => self.change(*change, *tongue),
             Step::Ask(question, format, chunks) => self.question(*question, *format, *chunks),
+            Step::Tell(at, deed, how) => self.tell(*at, deed, *how),
             Step::KillStatement => self.kill_statement(),
             Step::Run(polls, dice) => {
                 let mut dice = Xoshiro256PlusPlus::seed_from_u64(*dice);
@@ -529,6 +559,7 @@ impl<'a> Run<'a> {
         self.world.end(end).await?;
         self.begin_life();
         self.model.settle();
+        self.settle_sides();
         self.world.open()?;
         Box::pin(self.audit(u64::MAX / 2)).await
     }

@@ -211,3 +211,37 @@ fn tables_that_were_made_stay() {
     assert_eq!(bench.judge(&with, When::Settled), (0, 0, 0));
     assert_eq!(bench.judge(&found(&[name]), When::Settled), (1, 0, 0));
 }
+
+/// A bench with a table that is to be dropped, and what shows it and what does not.
+fn dropping() -> (Bench, u64, [Found; 2]) {
+    let mut bench = Bench::new();
+    let name = bench.acknowledged(0);
+    let n = bench.ledger.begin_table().unwrap();
+    bench.ledger.end_table(n).unwrap();
+    let mut with = found(&[name]);
+    with.tables.insert(n);
+    let dropped = bench.ledger.begin_drop(&mut Random::of(&[1]));
+    assert_eq!(dropped.unwrap(), Some(n));
+    (bench, n, [with, found(&[name])])
+}
+
+#[test]
+fn tables_that_were_dropped_stay_away() {
+    let (mut bench, n, [with, without]) = dropping();
+    bench.ledger.end_drop(n, true).unwrap();
+    assert_eq!(bench.judge(&without, When::Settled), (0, 0, 0));
+    assert_eq!(bench.judge(&with, When::Settled), (0, 0, 1));
+}
+
+#[test]
+fn a_drop_without_an_answer_is_done_or_not_and_stays_so() {
+    let (mut bench, _, [with, without]) = dropping();
+    // It may be carried out later, so neither is a promise while the server runs.
+    assert_eq!(bench.judge(&with, When::Running), (0, 0, 0));
+    assert_eq!(bench.judge(&without, When::Running), (0, 0, 0));
+    assert_eq!(bench.judge(&with, When::Settled), (0, 0, 0));
+    assert_eq!(bench.judge(&without, When::Settled), (1, 0, 0));
+    let (mut bench, _, [with, without]) = dropping();
+    assert_eq!(bench.judge(&without, When::Settled), (0, 0, 0));
+    assert_eq!(bench.judge(&with, When::Settled), (0, 0, 1));
+}

@@ -10,6 +10,7 @@ mod age;
 mod compare;
 mod draw;
 mod model;
+mod policy;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -78,6 +79,9 @@ struct OneLife {
     random: Random,
     /// What is said in InfluxQL, by dice of its own: what happens follows from the others.
     tongue: Random,
+    /// What is done to [`policy::TABLE`], by dice of its own.
+    policies: Random,
+    side: Table,
     /// When tables are cold, and what stores are settled for: by dice of its own as well.
     tiers: Random,
     content: Content,
@@ -110,6 +114,8 @@ impl OneLife {
             seed,
             random,
             tongue: Random::of(&[seed, 0x1f]),
+            policies: Random::of(&[seed, 0x9_011]),
+            side: policy::table(),
             tiers: Random::of(&[seed, 0xc0_1d]),
             content: drawn,
             tables,
@@ -127,6 +133,7 @@ impl OneLife {
             life.create(table, interval)?;
         }
         life.tables = tables;
+        life.make_policy()?;
         Ok(life)
     }
 
@@ -216,6 +223,7 @@ impl OneLife {
         if self.tiers.one_in(COOL_ONE_IN) {
             self.cool()?;
         }
+        self.change_side()?;
         let is_full = self.tables.iter().map(Table::len).sum::<u64>() > ROWS_MAX;
         // Of the other half one generation of rows after the other is thinned out.
         let acts = if self.seed.is_multiple_of(2) { 24 } else { 26 };
@@ -354,6 +362,7 @@ impl OneLife {
             let verdict = compare::rows_in_influxql(&mut client, table)?;
             self.tally.take(verdict, &label);
         }
+        self.compare_side()?;
         self.compare_sums()
     }
 

@@ -23,7 +23,8 @@ use anyhow::{Context as _, Result, bail};
 pub(super) use self::files::copy_folder;
 use self::files::{apply, files_by_kind, notes};
 use super::{Context, Outcome};
-use crate::batch::Content;
+use crate::batch::{Content, Table};
+use crate::influx;
 use crate::ledger::When;
 use crate::life::{Expect, Life, Outcome as Sent, WRITERS};
 use crate::mutate::mutate;
@@ -560,7 +561,7 @@ fn serve(
     };
     let mut client = server.client();
     let mut refused = None;
-    let found = Found::read(base.content, |statement| {
+    let mut found = Found::read(base.content, |statement| {
         let answer = client.sql(DB, statement)?;
         if answer.status != 200 {
             refused = Some(answer.text());
@@ -568,6 +569,22 @@ fn serve(
         }
         Ok(answer.text())
     });
+    if let Ok(shown) = &mut found {
+        // Clients of InfluxDB are shown the same, of a table in turn.
+        let turn = label.len() % Table::ALL.len();
+        let table = Table::ALL.get(turn).copied().unwrap_or(Table::Points);
+        let same = influx::compare(base.content, table, shown, |statement| {
+            let answer = client.influxql(DB, statement)?;
+            refused = influx::error_of(&answer);
+            if refused.is_some() {
+                bail!("refused");
+            }
+            Ok(answer)
+        });
+        if let Err(e) = same {
+            found = Err(e);
+        }
+    }
     Life::look_at(&server.kill()?, tally, label);
     Ok(match (found, refused) {
         (Ok(found), _) => Answers::Found(found),

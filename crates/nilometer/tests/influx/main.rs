@@ -13,6 +13,7 @@ mod grafana;
 mod into;
 mod lists;
 mod policies;
+mod privileges;
 mod refused;
 mod shards;
 mod status;

@@ -1,8 +1,9 @@
 //! `SHOW SHARDS`, `SHOW SHARD GROUPS` and `DROP SHARD` over partitions that are there.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Options, SystemClock};
 use nilometer_service::ServiceOptions;
 use serde_json::Value;
@@ -130,4 +131,49 @@ async fn a_shard_that_is_dropped_takes_its_rows_and_no_others_also_after_a_resta
     // A second time there is none, which is no error.
     assert_eq!(server.result(&statement).await, "");
     check(&server).await;
+}
+
+/// Telegraf counts shards (`n_shards`) and reads `diskBytes` of each: numbers and places are those of `SHOW SHARDS`, and the
+/// bytes are those of the files of partitions.
+#[tokio::test]
+async fn variables_have_each_shard_with_what_it_takes_on_disk() {
+    let disk = MemoryDisk::default();
+    let server = filled(&disk).await;
+    let answer = server.send("GET", "/debug/vars", &[], "").await;
+    let vars: Value = serde_json::from_slice(&answer.body).unwrap();
+    let mut found = Vec::new();
+    let mut bytes = 0;
+    for (key, shard) in vars.as_object().unwrap() {
+        let Some(number) = key.strip_prefix("shard:") else {
+            continue;
+        };
+        assert_eq!(shard["name"], "shard");
+        assert_eq!(shard["tags"]["id"], number);
+        let tag = |name: &str| shard["tags"][name].as_str().unwrap().to_owned();
+        let id: u64 = number.parse().unwrap();
+        found.push((tag("database"), tag("retentionPolicy"), id));
+        let own = shard["values"]["diskBytes"].as_u64().unwrap();
+        assert!(own > 0, "{shard}");
+        bytes += own;
+    }
+    let shown = rows(&server, "show shards").await;
+    let mut wanted: Vec<(String, String, u64)> = shown
+        .iter()
+        .map(|(_, row)| {
+            let text = |at: usize| row[at].as_str().unwrap().to_owned();
+            (text(1), text(2), row[0].as_u64().unwrap())
+        })
+        .collect();
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+    assert_eq!(found.len(), 6);
+    // Other files have no partition.
+    let segments = server.engine.snapshot().segments().into_iter();
+    let parts = segments.filter(|segment| segment.partition.is_some());
+    assert_eq!(bytes, parts.map(|segment| segment.bytes).sum::<u64>());
+    let folder = Path::new("/data/segments");
+    let files = disk.list(folder).unwrap().into_iter();
+    let sizes = files.map(|name| disk.open(&folder.join(name)).unwrap().size().unwrap());
+    assert!(bytes <= sizes.sum::<u64>());
 }

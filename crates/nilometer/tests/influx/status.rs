@@ -82,3 +82,16 @@ async fn variables_tell_the_time_and_count_requests() {
     let uptime = (time("currentTime") - time("started")).num_seconds();
     assert_eq!(system["uptime"].as_i64(), Some(uptime));
 }
+
+/// Telegraf's input makes a field of each member of `memstats` that it knows, and 0 of those that are missing, so there is none.
+#[tokio::test]
+async fn variables_have_only_what_is_true_of_the_process() {
+    let server = Server::filled().await;
+    let answer = server.send("GET", "/debug/vars", &[], "").await;
+    let vars: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(vars["runtime"]["name"], "runtime");
+    assert_eq!(vars["runtime"]["values"]["NumGC"], 0);
+    let resident = vars["runtime"]["values"]["Sys"].as_u64().unwrap();
+    assert!(resident > 1 << 20, "{resident}");
+    assert!(vars.get("memstats").is_none());
+}

@@ -481,7 +481,10 @@ impl<'a> Plan<'a> {
                 };
                 let watch = &self.context.watch;
                 let before = watch.now();
-                let used = stored.aggregation.fold(morsel, &mut adding)?;
+                let fold = || stored.aggregation.fold(morsel, &mut adding);
+                let Some(used) = self.context.reading(fold).transpose()? else {
+                    return Ok(());
+                };
                 if let (Some(before), Some(now)) = (before, before.and_then(|_| watch.now())) {
                     let decoding = now.saturating_sub(before).saturating_sub(adding.spent);
                     watch.has_spent(Step::Decode, decoding);

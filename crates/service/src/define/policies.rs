@@ -4,6 +4,8 @@
 //! beside its retention, as rows of a relation in the schema, so that they go where it goes. Does not: act upon these
 //! settings: a store has one copy of a row, and its partitions have widths of their own.
 
+pub(super) mod shards;
+
 use std::sync::Arc;
 
 use nilometer_engine::ingest::WriteWindow;

@@ -54,7 +54,7 @@ impl Run<'_> {
         self.ask_of(router, request).await
     }
 
-    async fn ask_of(&mut self, router: Router, request: Request<Body>) -> Ran<Got> {
+    pub(super) async fn ask_of(&mut self, router: Router, request: Request<Body>) -> Ran<Got> {
         let mailbox = Mailbox::new(ALL);
         let talking = talk(router, request, Arc::clone(&mailbox));
         self.world.machine.start(talking);
@@ -80,8 +80,10 @@ impl Run<'_> {
         let poisoned = self.world.is_poisoned();
         if !poisoned {
             self.model.settle();
+            self.settle_sides();
         }
         self.compare(poisoned).await?;
+        self.compare_sides(poisoned).await?;
         self.nothing_is_held().await
     }
 

@@ -14,7 +14,7 @@ use crate::request::body_of;
 
 /// What is known of an effect after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     /// It is there.
     Done,
     /// It is not.
@@ -65,7 +65,7 @@ fn error_of(got: &Got) -> String {
 }
 
 /// Status and error of an answer. The error of a statement in InfluxQL is within the answer.
-fn heard(got: &Got) -> Option<(u16, String)> {
+pub(super) fn heard(got: &Got) -> Option<(u16, String)> {
     let within = influxql::refusal(got).filter(|_| got.status == Some(200));
     within.or_else(|| Some((got.status?, error_of(got))))
 }
@@ -125,6 +125,9 @@ impl Run<'_> {
                     return Err(wrong);
                 }
             }
+            Wish::Tell { at, deed, moments } => {
+                self.heard_of_side(client, *at, deed, moments, &got)?;
+            }
             Wish::Kill => self.kill(&got),
             Wish::Probe => {}
         }
@@ -143,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    fn count(&mut self, outcome: Outcome) {
+    pub(super) fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Done => self.counts.acknowledged += 1,
             Outcome::Refused => self.counts.refused += 1,
@@ -231,7 +234,7 @@ impl Run<'_> {
     }
 
     /// Answers that the disk has caused.
-    fn of_disk(&self, client: &Client, status: u16, error: &str) -> Option<Outcome> {
+    pub(super) fn of_disk(&self, client: &Client, status: u16, error: &str) -> Option<Outcome> {
         match status {
             507 if error.contains("disk_reserve_bytes") || error.contains("disk-reserve-bytes") => {
                 let was_tight = self.world.was_tight(client.began_rooms);
@@ -265,7 +268,12 @@ impl Run<'_> {
         outcome
     }
 
-    fn of_statement(&self, client: &Client, is_drop: bool, got: &Got) -> Option<Outcome> {
+    pub(super) fn of_statement(
+        &self,
+        client: &Client,
+        is_drop: bool,
+        got: &Got,
+    ) -> Option<Outcome> {
         let passed_ms = self.world.now_ms() - client.began_ms;
         let (status, error) = heard(got)?;
         let limits = &self.plan.limits;

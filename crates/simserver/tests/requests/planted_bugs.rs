@@ -1,7 +1,7 @@
 //! A simulation proves nothing unless it finds the bugs that are put in front of it, and makes a short plan of them.
 
 use nilometer_service::Sabotage;
-use nilometer_simserver::{random_plan, run, shrink};
+use nilometer_simserver::{Plan, influx_plan, random_plan, run, shrink};
 
 /// Seeds within which each planted bug must be found.
 const SEEDS_MAX: u64 = 600;
@@ -9,8 +9,12 @@ const FIRST_SEED: u64 = 2_000_000;
 
 /// Runs seeds with the bug until one fails, which must pass without it; and shrinks its plan.
 fn becomes_short(bug: Sabotage, steps_max: usize) {
+    becomes_short_of(random_plan, bug, steps_max);
+}
+
+fn becomes_short_of(draw: fn(u64) -> Plan, bug: Sabotage, steps_max: usize) {
     for n in 0..SEEDS_MAX {
-        let plan = random_plan(FIRST_SEED + n);
+        let plan = draw(FIRST_SEED + n);
         let Err(failure) = run(&plan, Some(bug)) else {
             continue;
         };
@@ -92,6 +96,24 @@ fn a_drop_in_influxql_that_is_answered_and_not_carried_out_is_found() {
 }
 
 #[test]
+fn points_in_another_retention_policy_are_found() {
+    // A database, a policy, points, and turns for each; two to spare.
+    becomes_short_of(influx_plan, Sabotage::PolicyIgnored, 8);
+}
+
+#[test]
+fn a_delete_that_reaches_too_far_is_found() {
+    // A database, points, a delete, and turns for each; two to spare.
+    becomes_short_of(influx_plan, Sabotage::DeleteTooFar, 8);
+}
+
+#[test]
+fn rows_in_another_order_are_found() {
+    // A database, points, a question, and turns for each; two to spare.
+    becomes_short_of(influx_plan, Sabotage::OrderIgnored, 8);
+}
+
+#[test]
 fn every_planted_bug_has_its_test() {
-    assert_eq!(Sabotage::ALL.len(), 12);
+    assert_eq!(Sabotage::ALL.len(), 15);
 }

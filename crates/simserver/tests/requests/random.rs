@@ -1,7 +1,7 @@
 //! Random lives of a server: requests that meet, go, wait and come again, and every promise after each.
 
 use nilometer_simserver::run::LIMITS;
-use nilometer_simserver::{Counts, explain, number, random_plan, run};
+use nilometer_simserver::{Counts, Plan, explain, influx_plan, number, random_plan, run};
 
 /// Seeds that are the same in every run of the tests.
 const SEEDS: u64 = 1_200;
@@ -13,21 +13,25 @@ const FOUND: [(u64, &str); 1] = [(
      the judge took 404 for an answer to whole bodies only",
 )];
 
-fn keeps_every_promise(seed: u64) -> Counts {
-    let plan = random_plan(seed);
-    run(&plan, None).unwrap_or_else(|failure| panic!("{}", explain(&plan, &failure, None)))
+/// Seeds of lives with clients of InfluxDB that are the same in every run of the tests.
+const INFLUX_SEEDS: u64 = 400;
+/// The same of these as of the others.
+const INFLUX_FOUND: [(u64, &str); 0] = [];
+
+fn keeps_every_promise(plan: &Plan) -> Counts {
+    run(plan, None).unwrap_or_else(|failure| panic!("{}", explain(plan, &failure, None)))
 }
 
 #[test]
 fn every_promise_holds_through_random_requests() {
     let mut counts = Counts::default();
     if let Some(seed) = number("NILOMETER_SIM_SEED") {
-        println!("{}", keeps_every_promise(seed));
+        println!("{}", keeps_every_promise(&random_plan(seed)));
         return;
     }
     let count = number("NILOMETER_SIM_SEEDS").unwrap_or(SEEDS);
     for seed in 1..=count {
-        counts += keeps_every_promise(seed);
+        counts += keeps_every_promise(&random_plan(seed));
     }
     println!("requests, seeds 1 to {count}: {counts}");
     // A simulation in which nothing happens keeps every promise too.
@@ -43,9 +47,30 @@ fn every_promise_holds_through_random_requests() {
 }
 
 #[test]
+fn every_promise_holds_for_clients_of_influxdb() {
+    let mut counts = Counts::default();
+    if let Some(seed) = number("NILOMETER_SIM_SEED") {
+        println!("{}", keeps_every_promise(&influx_plan(seed)));
+        return;
+    }
+    let count = number("NILOMETER_SIM_SEEDS").unwrap_or(INFLUX_SEEDS);
+    for seed in 1..=count {
+        counts += keeps_every_promise(&influx_plan(seed));
+    }
+    println!("clients of InfluxDB, seeds 1 to {count}: {counts}");
+    let lively = counts.crashes > 0
+        && counts.told > 0
+        && counts.told_partly > 0
+        && counts.shown > counts.selected
+        && counts.selected > counts.restarts;
+    assert!(lively || count < INFLUX_SEEDS, "{counts}");
+}
+
+#[test]
 fn what_was_found_once_is_mended() {
-    for (seed, story) in FOUND {
-        let plan = random_plan(seed);
+    let found = FOUND.map(|(seed, story)| (random_plan(seed), story));
+    let of_influx = INFLUX_FOUND.map(|(seed, story)| (influx_plan(seed), story));
+    for (plan, story) in found.into_iter().chain(of_influx) {
         if let Err(failure) = run(&plan, None) {
             panic!("again: {story}\n{}", explain(&plan, &failure, None));
         }

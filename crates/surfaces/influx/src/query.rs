@@ -8,6 +8,7 @@
 mod request;
 mod send;
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use nilometer_http::{Chunks, ErrorResponse, Http, may_only_read, principal_of, with_timings};
 use nilometer_service::{
-    CancellationToken, Laps, Prepared, Principal, Session, TimedStep, Timings, Turn,
+    CancellationToken, Laps, Prepared, Principal, Sabotage, Session, TimedStep, Timings, Turn,
 };
 
 use crate::encode::Form;
@@ -88,7 +89,8 @@ async fn answer(
         timings: Some(Arc::clone(&timings)),
     };
     let language = http.service().language(LANGUAGE)?;
-    let statements = language.prepare_all(&asked.text, &asked.parameters, &session);
+    let text = text_of(http, &asked);
+    let statements = language.prepare_all(&text, &asked.parameters, &session);
     let statements = statements.map_err(|error| {
         // The text says the place in the words of its language.
         let class = error.class();
@@ -113,6 +115,18 @@ async fn answer(
     http.service().spawn(work.run());
     let response = chunks.into_response(form.media_type).await?;
     Ok(with_timings(response, &timings))
+}
+
+/// What is asked, or what planted bugs make of it.
+fn text_of<'a>(http: &Http, asked: &'a Asked) -> Cow<'a, str> {
+    let text = asked.text.as_str();
+    if http.service().has(Sabotage::DeleteTooFar) && text.starts_with("DELETE") {
+        return text.replace("time < ", "time <= ").into();
+    }
+    if http.service().has(Sabotage::OrderIgnored) {
+        return text.replace(" ORDER BY time DESC", "").into();
+    }
+    text.into()
 }
 
 /// Statements that run, one after the other.

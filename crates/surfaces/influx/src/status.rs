@@ -6,7 +6,8 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
-use nilometer_service::Principal;
+use nilometer_service::define::{Shard, shards_of};
+use nilometer_service::{Principal, resident_bytes};
 use serde_json::{Map, Value, json};
 
 use crate::encode::rfc3339;
@@ -118,6 +119,7 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) 
             }),
         ),
     );
+    vars.extend(runtime());
     vars.extend(databases(&http, &principal));
     json_response(&Value::Object(vars))
 }
@@ -131,6 +133,7 @@ fn databases(http: &Http, principal: &Principal) -> Vec<(String, Value)> {
             continue;
         }
         let schemas = snapshot.schemas(&database).unwrap_or_default();
+        found.extend(shards_of(&snapshot, &database, &schemas).iter().map(shard));
         let tables = schemas.iter().flat_map(|schema| {
             let names = snapshot.tables(&database, schema).unwrap_or_default();
             names
@@ -153,6 +156,22 @@ fn databases(http: &Http, principal: &Principal) -> Vec<(String, Value)> {
         ));
     }
     found
+}
+
+/// A shard by its number in `SHOW SHARDS`.
+fn shard(shard: &Shard) -> (String, Value) {
+    let id = shard.id.to_string();
+    let tags = json!({ "database": shard.database, "retentionPolicy": shard.policy, "id": id });
+    let values = json!({ "diskBytes": shard.bytes });
+    (format!("shard:{id}"), statistic("shard", tags, values))
+}
+
+/// What is true of a process without a garbage collector, by the names that Go has for it. `memstats` is left out: who reads
+/// that takes 0 for what is not in it.
+fn runtime() -> Option<(String, Value)> {
+    let values = json!({ "Sys": resident_bytes()?, "NumGC": 0, "PauseTotalNs": 0 });
+    let name = "runtime";
+    Some((name.to_owned(), statistic(name, json!({}), values)))
 }
 
 fn statistic(name: &str, tags: Value, values: Value) -> Value {

@@ -1,7 +1,7 @@
 //! Databases, retention policies, continuous queries, shards.
 
 use nilometer_engine::Snapshot;
-use nilometer_service::define::{policy_of_schema, policy_settings, shard_ns};
+use nilometer_service::define::{policy_of_schema, policy_settings, shard_ns, shards_of};
 use nilometer_service::{INTERNAL_DATABASE, Set};
 
 use super::duration::go_duration;
@@ -89,7 +89,7 @@ pub(super) fn shards(context: &Context) -> Vec<Set> {
     let snapshot = context.engine.snapshot();
     let databases = all_databases(&snapshot);
     let sets = databases.iter().map(|database| {
-        let own = shards::of(&snapshot, database, &schemas(&snapshot, database));
+        let own = shards_of(&snapshot, database, &schemas(&snapshot, database));
         shards::table(database, &own, true)
     });
     sets.collect()
@@ -99,7 +99,7 @@ pub(super) fn shard_groups(context: &Context) -> Vec<Set> {
     let snapshot = context.engine.snapshot();
     let mut all = Vec::new();
     for database in all_databases(&snapshot) {
-        all.extend(shards::of(
+        all.extend(shards_of(
             &snapshot,
             &database,
             &schemas(&snapshot, &database),

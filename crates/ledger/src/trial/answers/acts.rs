@@ -375,7 +375,7 @@ impl OneLife {
     }
 
     /// A statement of InfluxQL that changes something.
-    fn tell(&mut self, statement: &str) -> Result<()> {
+    pub(super) fn tell(&mut self, statement: &str) -> Result<()> {
         let answer = self.client()?.influxql(DB, statement)?;
         match influx::error_of(&answer) {
             Some(error) => bail!("{statement}: {}: {error:.300}", answer.status),
