@@ -31,7 +31,7 @@ pub const AGGREGATE_SOURCES: &str = "system aggregate sources";
 pub const INVALIDATIONS: &str = "system aggregate invalidations";
 
 /// Rows of one aggregate from which on they are joined where they overlap.
-const ROWS_MAX: usize = 1_000;
+const ROWS_MAX: usize = 4_000;
 
 /// A range of time in which stored answers may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct AggregateKey<'a> {
     pub database: &'a str,
     /// Its schema.
     pub schema: &'a str,
-    /// Its number, which no other one has.
+    /// Its number, which no other one has: the id of the table of its stored answers, which line protocol does not write.
     pub number: i64,
 }
 
@@ -347,7 +347,7 @@ impl Snapshot {
                     let mut ranges = Vec::new();
                     for (run, rows) in own.head.runs(id, own.lsn) {
                         let times = run.rows.times.get(..rows).unwrap_or_default();
-                        ranges.extend(spans(times, width_ns));
+                        ranges.extend(spans(times, width_ns, i64::MAX));
                     }
                     for tombstone in own.head.tombstones(own.lsn) {
                         if tombstone.table == id {

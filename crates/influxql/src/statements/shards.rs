@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nilometer_engine::{DeleteRequest, Snapshot, TableId, TableSchema};
-use nilometer_service::define::policy_of_schema;
+use nilometer_service::define::{self, policy_of_schema};
 use nilometer_service::{Error as ServiceError, Set};
 
 use super::context::Context;
@@ -105,6 +105,10 @@ pub(super) fn drop(context: &Context, id: u64) -> Result<(), ServiceError> {
         let shards = of(&snapshot, &database, &schemas);
         for shard in shards.into_iter().filter(|shard| shard.id == id) {
             for table in shard.tables {
+                // A bucket whose stored answers are gone would be answered as if it had no rows.
+                if define::refuse_stored_table(&snapshot, table.id).is_err() {
+                    continue;
+                }
                 context.engine.delete(&DeleteRequest {
                     table,
                     time: shard.start..=shard.end.saturating_sub(1),

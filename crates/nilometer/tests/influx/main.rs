@@ -16,6 +16,7 @@ mod policies;
 mod refused;
 mod shards;
 mod status;
+mod stored_answers;
 mod support;
 mod users;
 mod v2;
