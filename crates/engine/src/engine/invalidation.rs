@@ -31,7 +31,7 @@ pub const AGGREGATE_SOURCES: &str = "system aggregate sources";
 pub const INVALIDATIONS: &str = "system aggregate invalidations";
 
 /// Rows of one aggregate from which on they are joined where they overlap.
-const ROWS_MAX: usize = 4_000;
+const ROWS_MAX: usize = 1_000;
 
 /// A range of time in which stored answers may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

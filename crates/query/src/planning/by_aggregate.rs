@@ -172,12 +172,12 @@ async fn form(reading: &ReadContext, aggregate: &Aggregate) -> Option<Arc<Form>>
         schema: name.schema.clone(),
     };
     let analysed = reading.analysed().in_utc();
+    // What is wrong with it now may not be so the next time, and is told where the view is read.
     let plan = analysed
         .plan_query(&TableName::at(None, name.clone()), &query)
         .await
-        .ok();
-    let found = plan.and_then(|plan| form_of(&plan, &analysed.session(&place)));
-    let found = found.map(Arc::new);
+        .ok()?;
+    let found = form_of(&plan, &analysed.session(&place)).map(Arc::new);
     forms.keep(aggregate.number, query, found.clone());
     found
 }

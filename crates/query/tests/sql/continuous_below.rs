@@ -290,6 +290,7 @@ async fn line_protocol_does_not_write_stored_answers() {
             store.rows("SELECT * FROM c").await,
             ["1970-01-01T00:00:00Z|3", "1970-01-02T00:00:00Z|1"]
         );
+        drop(session);
         store = store.reopened();
     }
 }
