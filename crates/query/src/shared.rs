@@ -12,6 +12,7 @@ use nilometer_service::define::Sequences;
 use nilometer_service::{Acquisitions, BackgroundJobs, Executor, Statements};
 
 use crate::SqlOptions;
+use crate::planning::by_aggregate::Forms;
 
 /// What all statements have in common.
 pub(crate) struct Shared {
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) acquisitions: Arc<Acquisitions>,
     /// What runs by schedules of its own.
     pub(crate) jobs: Arc<BackgroundJobs>,
+    /// What continuous aggregates store, as other queries can use it.
+    pub(crate) forms: Forms,
 }
 
 impl Shared {
@@ -47,6 +50,7 @@ impl Shared {
             sequences: Arc::default(),
             acquisitions,
             jobs,
+            forms: Forms::default(),
         }
     }
 

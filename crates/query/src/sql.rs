@@ -67,6 +67,7 @@ pub struct Sql {
     /// What statements are part of.
     transaction: Option<Arc<Transaction>>,
     timings: Option<Arc<Timings>>,
+    uses_aggregates: bool,
 }
 
 impl std::fmt::Debug for Sql {
@@ -123,8 +124,10 @@ impl Sql {
         let waited = (acquisitions, jobs);
         let shared = Shared::new(engine, options, session, statements, executor, waited);
         let shared = Arc::new(shared);
+        let queries = Arc::new(Queries::new(shared, planner, runtime));
+        aggregate::refresh_job::register(&queries);
         Ok(Self {
-            queries: Arc::new(Queries::new(shared, planner, runtime)),
+            queries,
             read_only,
             caller: CancellationToken::new(),
             zone: Zone::default(),
@@ -133,6 +136,7 @@ impl Sql {
             client: None,
             transaction: None,
             timings: None,
+            uses_aggregates: true,
         })
     }
 
@@ -141,6 +145,15 @@ impl Sql {
     pub fn read_only(&self) -> Self {
         Self {
             read_only: true,
+            ..self.clone()
+        }
+    }
+
+    /// The same without stored answers of continuous aggregates in place of raw rows, where a query names the raw table.
+    #[must_use]
+    pub fn without_aggregates(&self) -> Self {
+        Self {
+            uses_aggregates: false,
             ..self.clone()
         }
     }
@@ -346,6 +359,7 @@ impl Sql {
         let store = StoreState::newest(self.shared(), self.transaction.as_ref());
         let mut reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
         reading.is_read_only = self.read_only;
+        reading.uses_aggregates = self.uses_aggregates;
         reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 

@@ -85,8 +85,9 @@ pub struct Access {
 }
 
 impl Access {
-    /// `asks` = everybody has to say who they are; with a token they have to anyway.
-    pub(crate) fn new(
+    /// `asks` = everybody has to say who they are; with a token they have to anyway. A service makes its own.
+    #[doc(hidden)]
+    pub fn new(
         context: &LanguageContext,
         (token, jwt): (Option<Token>, Option<JwtSecret>),
         asks: bool,

@@ -64,7 +64,15 @@ pub use views::aggregates::{
     NewAggregate, aggregate_to_change, check_refresh, create_aggregate, drop_aggregate, refreshed,
     set_stored_only, stored_column,
 };
-pub use views::kept::{Aggregate, aggregate, aggregates, refuse_stored_answers};
+pub use views::kept::{
+    Aggregate, aggregate, aggregates, aggregates_of_table, refuse_stored_answers,
+    refuse_stored_table,
+};
+pub use views::kept_rows::rows_kept_from;
+pub use views::policies::{
+    NewRefreshPolicy, REFRESH_POLICY, RefreshWindow, add_refresh_policy, aggregate_of_job,
+    check_refresh_policy, refresh_policy_of, refresh_window, remove_refresh_policy, tables_below,
+};
 pub use views::{view, views};
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub struct AggregateKey<'a> {
     pub database: &'a str,
     /// Its schema.
     pub schema: &'a str,
-    /// Its number, which no other one has.
+    /// Its number, which no other one has: the id of the table of its stored answers, which line protocol does not write.
     pub number: i64,
 }
 
@@ -347,7 +347,7 @@ impl Snapshot {
                     let mut ranges = Vec::new();
                     for (run, rows) in own.head.runs(id, own.lsn) {
                         let times = run.rows.times.get(..rows).unwrap_or_default();
-                        ranges.extend(spans(times, width_ns));
+                        ranges.extend(spans(times, width_ns, i64::MAX));
                     }
                     for tombstone in own.head.tombstones(own.lsn) {
                         if tombstone.table == id {

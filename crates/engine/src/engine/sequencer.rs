@@ -222,7 +222,7 @@ impl Sequencer {
         self.noted.note(batch, is_there)
     }
 
-    pub(in crate::engine) fn noted(&self) -> &Noted {
+    pub(crate) fn noted(&self) -> &Noted {
         &self.noted
     }
 

@@ -456,6 +456,10 @@ impl Session {
         else {
             return;
         };
+        if let Some(reason) = table.refusal() {
+            report.reject(point.line_number, point.line, reason, false);
+            return;
+        }
         let builder = builder.get_or_insert_with(|| Builder::new(table.id));
         let mut context = RowContext {
             engine: &self.engine,
@@ -507,8 +511,10 @@ impl Session {
     #[cold]
     fn new_slot(&mut self, table: TableId) -> usize {
         let known = self.engine.sequencer().catalogue().table(table).cloned();
+        let noted = self.engine.sequencer().noted();
         self.tables.push(TableSlot {
             id: table,
+            has_stored_answers: noted.has_stored_answers(table),
             rules: known.as_deref().and_then(Rules::of),
             name: known.map_or_else(String::new, |known| known.name.clone()),
             tags: Vec::new(),

@@ -9,7 +9,7 @@ use nilometer_engine::{DeleteRequest, TableSchema, TagPredicate};
 use nilometer_influxql_syntax::ast::{Cast, Delete, Expr};
 use nilometer_service::Error as ServiceError;
 use nilometer_service::Scope;
-use nilometer_service::define::{self, Change, Path};
+use nilometer_service::define::{self, Change, Part, Path};
 
 use super::condition::{Rest, split};
 use super::context::Context;
@@ -49,6 +49,16 @@ fn carry_out(
     // Everything is read before the first delete, so that what is wrong changes nothing.
     let mut requests = Vec::new();
     for table in found.values().flatten() {
+        // Stored answers are nobody's to delete: who names them hears so, and whoever deletes all means the rows.
+        if let Err(refused) = define::refuse_stored_table(&snapshot, table.id) {
+            if chosen.names(&table.name) {
+                return Err(ServiceError::Define {
+                    part: Part::Name,
+                    source: refused,
+                });
+            }
+            continue;
+        }
         let ways = match &split.rest {
             Some(rest) => ways(table, rest)?,
             None => vec![Vec::new()],

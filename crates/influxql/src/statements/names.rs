@@ -67,6 +67,12 @@ impl Chosen {
         Ok(Self::Some(choices.collect::<Result<_, _>>()?))
     }
 
+    /// Whether it is chosen by its own name.
+    pub(super) fn names(&self, name: &str) -> bool {
+        let is_it = |choice: &Choice| matches!(choice, Choice::Name(wanted) if wanted == name);
+        matches!(self, Self::Some(choices) if choices.iter().any(is_it))
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
             Self::All => true,

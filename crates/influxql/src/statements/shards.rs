@@ -3,7 +3,7 @@
 //! Does: show shards, each a group of its own, and delete their rows. Does not: say what a shard is; the service does.
 
 use nilometer_engine::DeleteRequest;
-use nilometer_service::define::{Shard, shards_of};
+use nilometer_service::define::{self, Shard, shards_of};
 use nilometer_service::{Error as ServiceError, Set};
 
 use super::context::Context;
@@ -40,6 +40,10 @@ pub(super) fn drop(context: &Context, id: u64) -> Result<(), ServiceError> {
         let shards = shards_of(&snapshot, &database, &schemas);
         for shard in shards.into_iter().filter(|shard| shard.id == id) {
             for table in shard.tables {
+                // A bucket whose stored answers are gone would be answered as if it had no rows.
+                if define::refuse_stored_table(&snapshot, table.id).is_err() {
+                    continue;
+                }
                 context.engine.delete(&DeleteRequest {
                     table,
                     time: shard.start..=shard.end.saturating_sub(1),

@@ -17,6 +17,7 @@ mod privileges;
 mod refused;
 mod shards;
 mod status;
+mod stored_answers;
 mod support;
 mod users;
 mod v2;

@@ -101,7 +101,7 @@ pub(crate) fn incremental(
         .into_iter()
         .find(|at| leads_to(plan, *at) == Some(group_at))
         .ok_or_else(|| refused("its bucket is not among its columns; SELECT it, with a name"))?;
-    let buckets = read_buckets(args, &origin, session)?;
+    let buckets = read_buckets(args, origin.kind, session)?;
     Ok(Incremental {
         source: origin.source,
         kind: origin.kind,
@@ -278,10 +278,11 @@ fn scans_of(plan: &LogicalPlan, source: &TableName) -> Result<usize, Error> {
     Ok(scans)
 }
 
-/// The group of the aggregation that a column of the query is; `None` = it is another expression.
-fn leads_to(plan: &LogicalPlan, at: usize) -> Option<usize> {
+/// The column of the aggregation that a column of the query is: one of its groups, which are the first, or of its aggregates;
+/// `None` = it is another expression.
+pub(crate) fn leads_to(plan: &LogicalPlan, at: usize) -> Option<usize> {
     match plan {
-        LogicalPlan::Aggregate(it) => (at < it.group_expr.len()).then_some(at),
+        LogicalPlan::Aggregate(_) => Some(at),
         LogicalPlan::Projection(it) => match it.expr.get(at).map(bare)? {
             Expr::Column(column) => {
                 leads_to(&it.input, it.input.schema().index_of_column(column).ok()?)
@@ -296,9 +297,9 @@ fn leads_to(plan: &LogicalPlan, at: usize) -> Option<usize> {
 }
 
 /// The buckets that constants of a `time_bucket` make.
-fn read_buckets(
+pub(crate) fn read_buckets(
     args: &[Expr],
-    origin: &Origin,
+    of: TimeKind,
     session: &SessionState,
 ) -> Result<AggregateBuckets, Error> {
     let mut values = Vec::new();
@@ -309,7 +310,7 @@ fn read_buckets(
     }
     let mut values = values.into_iter();
     let width = values.next().unwrap_or(ScalarValue::Null);
-    let (unit_ns, kind) = match origin.kind {
+    let (unit_ns, kind) = match of {
         TimeKind::Integer { unit_ns } => (unit_ns.max(1), DataType::Int64),
         TimeKind::Date => (1, DataType::Date32),
         TimeKind::TimestampTz | TimeKind::Timestamp => (1, DataType::Null),
@@ -337,6 +338,18 @@ fn constant(expr: &Expr, session: &SessionState) -> Result<ScalarValue, Error> {
     if !expr.column_refs().is_empty() {
         return Err(refused());
     }
+    Ok(instant(value_of(expr, session)?)?)
+}
+
+/// The value of an expression; `None` = it has columns, or none.
+pub(crate) fn evaluated(expr: &Expr, session: &SessionState) -> Option<ScalarValue> {
+    if !expr.column_refs().is_empty() {
+        return None;
+    }
+    value_of(expr, session).ok()
+}
+
+fn value_of(expr: &Expr, session: &SessionState) -> Result<ScalarValue, Error> {
     let expr = session.create_physical_expr(bare(expr).clone(), &DFSchema::empty())?;
     let row = arrow::array::RecordBatch::try_new_with_options(
         Arc::new(Schema::empty()),
@@ -345,8 +358,8 @@ fn constant(expr: &Expr, session: &SessionState) -> Result<ScalarValue, Error> {
     );
     let row = row.map_err(|error| Error::internal(error.to_string()))?;
     match expr.evaluate(&row)? {
-        ColumnarValue::Scalar(value) => Ok(instant(value)?),
-        ColumnarValue::Array(values) => Ok(instant(ScalarValue::try_from_array(&values, 0)?)?),
+        ColumnarValue::Scalar(value) => Ok(value),
+        ColumnarValue::Array(values) => Ok(ScalarValue::try_from_array(&values, 0)?),
     }
 }
 

@@ -16,6 +16,7 @@ use nilometer_engine::MemoryBudget;
 use crate::error::Error;
 use crate::operators::series::one_line;
 use crate::operators::window;
+use crate::planning::by_aggregate::{Answered, by_aggregates};
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
@@ -117,6 +118,9 @@ impl QueryPlanner {
         let asked = plan_as_asked(reading, session, place, &statement).await?;
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
         let headings = headings.of(asked.schema());
+        let Answered { plan, is_of_now } = by_aggregates(reading, session, plan).await?;
+        // What is stored is another thing with the next write.
+        let shape = shape.filter(|_| !is_of_now);
         let shape = shape.filter(|_| names_tables(reading, session, place, &statement));
         let moment = Asked {
             zone: &reading.zone,
@@ -244,6 +248,11 @@ impl QueryPlanner {
             }
         }
         Ok(Some([fewer, all, by_template]))
+    }
+
+    /// Has every query planned afresh the next time.
+    pub(crate) fn forget_templates(&self) {
+        self.templates.clear();
     }
 
     /// Number of templates. For tests.

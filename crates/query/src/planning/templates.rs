@@ -112,6 +112,11 @@ impl Templates {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets all of them: a new continuous aggregate may answer what they answer.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
     /// A statement on the snapshot that is read, if a template is known for its shape; and what the columns of its answer are
     /// called.
     pub(crate) fn bound(

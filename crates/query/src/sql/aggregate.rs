@@ -5,6 +5,8 @@
 //!
 //! Next: docs/decisions/0026-continuous-aggregates.md for the order of a refresh.
 
+pub(super) mod refresh_job;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
@@ -33,8 +35,10 @@ use crate::write;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Ranges of buckets that a refresh computes each for itself; more are joined.
-const RANGES_MAX: usize = 64;
+/// Ranges of buckets that a refresh tells apart; more are joined.
+const RANGES_MAX: usize = 1_024;
+/// Ranges that it computes in one plan.
+const RANGES_AT_ONCE: usize = 32;
 
 /// How often a refresh begins again, because somebody else changed the same ranges or made a table anew.
 const TRIES_MAX: usize = 3;
@@ -96,8 +100,9 @@ impl Sql {
                     Err(Error::UnknownName { .. }) if if_exists => return Ok(()),
                     found => found?,
                 };
+                let jobs = Arc::clone(&self.shared().jobs);
                 self.define(view.start(), move |engine| {
-                    define::drop_aggregate(engine, &found)
+                    define::drop_aggregate(engine, &jobs, &found)
                 })
                 .await
             }
@@ -193,6 +198,7 @@ impl Sql {
                 define::create_aggregate(engine, &principal, &scope, new, if_not_exists)
             })
             .await?;
+        self.queries.planner.forget_templates();
         match made {
             Some(made) if written.with_data => {
                 let all = Window {
@@ -327,8 +333,8 @@ impl Sql {
                     .map(|(first, last)| (first, last, it.is_new))
             })
             .collect();
-        for range in few(ranges, RANGES_MAX) {
-            inside.store(aggregate, &reading, range).await?;
+        for ranges in few(ranges, RANGES_MAX).chunks(RANGES_AT_ONCE) {
+            inside.store(aggregate, &reading, ranges).await?;
         }
         let own = aggregate.clone();
         self.define(None, move |engine| {
@@ -360,12 +366,12 @@ impl Sql {
         self.one_time(database, &sql, kind).await
     }
 
-    /// Computes a range of buckets in the transaction, in place of what was stored.
+    /// Computes ranges of buckets in the transaction, in place of what was stored.
     async fn store(
         &self,
         aggregate: &Aggregate,
         reading: &ReadContext,
-        range: (i64, i64),
+        ranges: &[(i64, i64)],
     ) -> Result<(), Error> {
         let name = &aggregate.name;
         let stored = define::TableName {
@@ -377,24 +383,23 @@ impl Sql {
             .table(&name.database, &name.schema, &aggregate.stored);
         let table = table.ok_or_else(|| dropped(aggregate))?;
         let (time, kind) = table.time();
-        let mut conditions = Vec::new();
-        if range.0 > i64::MIN {
-            conditions.push(format!("{} >= {}", quoted(time), literal(range.0, kind)));
-        }
-        if range.1 < i64::MAX {
-            conditions.push(format!("{} < {}", quoted(time), literal(range.1, kind)));
-        }
-        let condition = if conditions.is_empty() {
-            String::new()
-        } else {
-            format!(" WHERE {}", conditions.join(" AND "))
+        let one = |range: &(i64, i64)| {
+            let from = (range.0 > i64::MIN)
+                .then(|| format!("{} >= {}", quoted(time), literal(range.0, kind)));
+            let until = (range.1 < i64::MAX)
+                .then(|| format!("{} < {}", quoted(time), literal(range.1, kind)));
+            let bounds: Vec<String> = from.into_iter().chain(until).collect();
+            if bounds.is_empty() {
+                "true".to_owned()
+            } else {
+                bounds.join(" AND ")
+            }
         };
-        self.write(
-            self.reading().computing(name.shown(), range),
-            &format!("DELETE FROM {}{condition}", shown(&stored)),
-            name,
-        )
-        .await?;
+        let conditions: Vec<String> = ranges.iter().map(one).collect();
+        let condition = conditions.join(" OR ");
+        let computing = || self.reading().computing(name.shown(), ranges.to_vec());
+        let delete = format!("DELETE FROM {} WHERE {condition}", shown(&stored));
+        self.write(computing(), &delete, name).await?;
         let columns = table.shown_columns();
         let columns = columns.schema.fields().iter();
         let columns: Vec<String> = columns.map(|field| quoted(field.name())).collect();
@@ -404,8 +409,7 @@ impl Sql {
             shown(&stored),
             shown(name)
         );
-        let computing = self.reading().computing(name.shown(), range);
-        self.write(computing, &sql, name).await
+        self.write(computing(), &sql, name).await
     }
 
     async fn write(

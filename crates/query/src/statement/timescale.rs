@@ -5,6 +5,7 @@
 
 mod arguments;
 mod policies;
+mod refresh;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
@@ -13,7 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::JobChange;
 use nilometer_service::define::{
-    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, Path, Policy,
+    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, NewRefreshPolicy, Path,
+    Policy,
 };
 
 use super::name::Name;
@@ -63,6 +65,10 @@ pub(crate) enum What {
     AddPolicy(NewPolicy, Option<Bound>),
     /// A missing one may be no error.
     RemovePolicy(Path, Policy, bool),
+    /// Of a continuous aggregate, with its first start.
+    AddRefresh(Path, NewRefreshPolicy, Option<Bound>),
+    /// A missing one may be no error.
+    RemoveRefresh(Path, bool),
     AlterJob {
         id: i64,
         change: JobChange,

@@ -18,7 +18,7 @@ use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, ident, lit};
 use datafusion::physical_plan::ExecutionPlan;
-use nilometer_engine::{AggregateSource, Invalidation, Snapshot, TimeKind};
+use nilometer_engine::{AggregateSource, Invalidation, Snapshot, TableId, TimeKind};
 use nilometer_service::define::{self, Aggregate};
 
 use crate::error::Error;
@@ -28,11 +28,13 @@ use buckets::{AggregateBuckets, complement, few};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Ranges in which a query is planned for itself. More are joined: what lies between is computed too.
-const RANGES_MAX: usize = 4;
+/// Ranges in which a query is planned for each by itself. More are scanned in one plan.
+const PLANS_MAX: usize = 4;
+/// Ranges of one plan. More are joined: what lies between is computed too.
+const RANGES_MAX: usize = 64;
 
 /// Ranges of buckets [start, end).
-type Ranges = Vec<(i64, i64)>;
+pub(crate) type Ranges = Vec<(i64, i64)>;
 
 /// What a continuous aggregate stands for in a statement.
 #[derive(Debug, Clone, Default)]
@@ -40,17 +42,17 @@ pub(crate) enum Meant {
     /// Its answer.
     #[default]
     Answer,
-    /// Of the one of this name its query, in a range of buckets; of all others their answers.
-    Query(Arc<(String, (i64, i64))>),
+    /// Of the one of this name its query, in ranges of buckets; of all others their answers.
+    Query(Arc<(String, Ranges)>),
     /// Its columns and its time.
     Columns,
 }
 
-/// A range of buckets [start, end) that the source of an aggregate is restricted to.
+/// Ranges of buckets that the source of an aggregate is restricted to.
 #[derive(Debug, Clone)]
 pub(crate) struct Restriction {
     pub(crate) source: String,
-    pub(crate) range: (i64, i64),
+    pub(crate) ranges: Ranges,
     pub(crate) kind: TimeKind,
 }
 
@@ -212,7 +214,8 @@ pub(crate) struct Chain {
     /// The innermost first.
     all: Vec<AggregateBuckets>,
     own: AggregateBuckets,
-    source: define::TableName,
+    /// The tables whose times are bucketed: stored answers of aggregates, and the innermost, of rows.
+    below: Vec<(define::TableName, TableId)>,
 }
 
 impl Chain {
@@ -235,7 +238,10 @@ impl Chain {
             source = inner.source;
         }
         all.reverse();
-        Ok(Self { all, own, source })
+        let below = define::tables_below(snapshot, aggregate);
+        let below = below.into_iter().map(|(name, table)| (name, table.id));
+        let below = below.collect();
+        Ok(Self { all, own, below })
     }
 
     pub(crate) fn own(&self) -> &AggregateBuckets {
@@ -273,17 +279,39 @@ impl Chain {
         })
     }
 
-    /// The first bucket all of whose raw rows are kept; those before stay as they were computed.
+    /// The first bucket all of whose raw rows are kept, and all stored answers of aggregates below; those before stay as they were
+    /// computed.
     pub(crate) fn kept_from(&self, snapshot: &Snapshot, now_ns: i64) -> i64 {
-        let source = &self.source;
-        let table = snapshot.table(&source.database, &source.schema, &source.table);
-        let kept = table.and_then(|table| snapshot.retention_ns(table.id));
-        match kept {
-            None | Some(i64::MAX) => i64::MIN,
-            Some(kept_ns) => {
-                let cutoff = now_ns.saturating_sub(kept_ns);
-                self.own.within(cutoff, i64::MAX).0
-            }
+        self.first_kept(snapshot, None, now_ns)
+    }
+
+    /// The first bucket that is as its query computes it now: all of its rows are kept, and so are its stored answers.
+    pub(crate) fn complete_from(
+        &self,
+        snapshot: &Snapshot,
+        aggregate: &Aggregate,
+        now_ns: i64,
+    ) -> i64 {
+        let name = define::TableName {
+            table: aggregate.stored.clone(),
+            ..aggregate.name.clone()
+        };
+        let own = snapshot.table(&name.database, &name.schema, &name.table);
+        let own = own.map(|table| (name, table.id));
+        self.first_kept(snapshot, own.as_ref(), now_ns)
+    }
+
+    fn first_kept(
+        &self,
+        snapshot: &Snapshot,
+        own: Option<&(define::TableName, TableId)>,
+        now_ns: i64,
+    ) -> i64 {
+        let tables = self.below.iter().chain(own);
+        let kept = tables.map(|(name, id)| define::rows_kept_from(snapshot, name, *id, now_ns));
+        match kept.max() {
+            None | Some(i64::MIN) => i64::MIN,
+            Some(cutoff) => self.own.within(cutoff, i64::MAX).0,
         }
     }
 }
@@ -372,18 +400,38 @@ pub(crate) fn restricted(
     restriction: &Restriction,
     time: &str,
 ) -> PlanResult<LogicalPlan> {
-    let plan = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?;
-    match within(&ident(time), &[restriction.range], restriction.kind) {
-        Some(condition) => plan.filter(condition)?.build(),
-        None => plan.build(),
+    // Each range is a scan of its own, which reads no more than that.
+    let scans = restriction.ranges.iter().map(|range| {
+        let source = provider_as_source(Arc::clone(&source));
+        let plan = LogicalPlanBuilder::scan("source", source, None)?;
+        match within(&ident(time), &[*range], restriction.kind) {
+            Some(condition) => plan.filter(condition)?.build(),
+            None => plan.build(),
+        }
+    });
+    let mut scans = scans.collect::<PlanResult<Vec<_>>>()?;
+    match scans.pop() {
+        Some(only) if scans.is_empty() => Ok(only),
+        Some(last) => {
+            scans.push(last);
+            together(scans)
+        }
+        None => Err(DataFusionError::Internal(
+            "an aggregate is restricted to no bucket".to_owned(),
+        )),
     }
 }
 
-/// Ranges that are planned each for itself, and what they leave.
-pub(crate) fn divided(invalid: Ranges) -> (Ranges, Ranges) {
+/// Ranges by the plan that has them, and what they leave.
+pub(crate) fn divided(invalid: Ranges) -> (Vec<Ranges>, Ranges) {
     let invalid = few(invalid, RANGES_MAX);
     let valid = complement(&invalid);
-    (invalid, valid)
+    let plans = if invalid.len() > PLANS_MAX {
+        vec![invalid]
+    } else {
+        invalid.into_iter().map(|range| vec![range]).collect()
+    };
+    (plans, valid)
 }
 
 /// Plans with the same columns, one after the other.

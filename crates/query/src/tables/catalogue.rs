@@ -89,6 +89,8 @@ pub(crate) struct ReadContext {
     restriction: Option<Arc<Restriction>>,
     /// What continuous aggregates stand for.
     meant: Meant,
+    /// Whether stored answers may stand for what a query asks of the raw table.
+    pub(crate) uses_aggregates: bool,
 }
 
 /// A table that is being looked for.
@@ -197,6 +199,15 @@ impl ReadContext {
             reads: Vec::new(),
             restriction: None,
             meant: Meant::default(),
+            uses_aggregates: true,
+        }
+    }
+
+    /// The same, where times without an offset are in UTC.
+    pub(crate) fn in_utc(self) -> Self {
+        Self {
+            zone: Zone::default(),
+            ..self
         }
     }
 
@@ -226,6 +237,7 @@ impl ReadContext {
             asks_names: self.asks_names,
             is_read_only: self.is_read_only,
             own_numbers: Arc::clone(&self.own_numbers),
+            uses_aggregates: self.uses_aggregates,
             ..new
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Table {
     threads: usize,
     /// With [`ROW_COLUMNS`] after its own.
     arrow: SchemaRef,
+    /// The continuous aggregate whose stored answers it has, where these stand for rows of another table.
+    aggregate: Option<String>,
 }
 
 impl Table {
@@ -43,6 +45,24 @@ impl Table {
             schema,
             name,
             threads,
+            aggregate: None,
+        }
+    }
+
+    /// The same, said to have the stored answers of a continuous aggregate.
+    pub(crate) fn of_aggregate(self, view: &str) -> Self {
+        Self {
+            aggregate: Some(view.to_owned()),
+            ..self
+        }
+    }
+
+    /// What a plan calls it.
+    fn shown(&self) -> String {
+        let name = self.name.shown();
+        match &self.aggregate {
+            Some(view) => format!("{name} of the continuous aggregate \"{view}\""),
+            None => name,
         }
     }
 
@@ -174,7 +194,7 @@ impl Table {
             [] => Narrowing::None,
             fields => Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect()),
         };
-        let shown = format!("table={}, {shown}", self.name.shown());
+        let shown = format!("table={}, {shown}", self.shown());
         let snapshot = Arc::clone(&self.snapshot);
         let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown, shown_as)?;
         Ok(Arc::new(scan))

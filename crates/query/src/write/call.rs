@@ -3,6 +3,8 @@
 //! Does: hand the change to the service, put its answer into columns, or into one value where the call is one. Does not: read a
 //! statement.
 
+mod refresh;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -81,15 +83,18 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
         What::DropChunks(..) | What::Convert(_) => {
             Reply::value(call, |name| Answered::Text(name, None))
         }
-        What::AddPolicy(..) => Reply::value(call, |name| Answered::Integer(name, 0)),
+        What::AddPolicy(..) | What::AddRefresh(..) => {
+            Reply::value(call, |name| Answered::Integer(name, 0))
+        }
         What::RemovePolicy(_, policy, _) => removed(call, *policy, false),
         What::AlterJob { .. } => Reply::of(call, altered(None)),
-        What::RunJob(_) | What::DeleteJob(_) => void(call),
+        What::RunJob(_) | What::DeleteJob(_) | What::RemoveRefresh(..) => void(call),
     };
     batch(call, reply).schema()
 }
 
 /// Carries a call out. Blocks for a sync of the log, and for as long as the files of a chunk take to be written.
+#[expect(clippy::too_many_lines, reason = "a flat list of calls")]
 pub(crate) fn run(
     engine: &Arc<Engine>,
     jobs: &Arc<BackgroundJobs>,
@@ -149,6 +154,18 @@ pub(crate) fn run(
             let done = define::remove_policy(engine, jobs, principal, &scope, which);
             removed(call, *policy, done.map_err(failed)?)
         }
+        What::AddRefresh(path, new, initial) => {
+            let mut new = *new;
+            new.initial_ns = instant(bound(initial)?, engine, call)?;
+            let id = refresh::add(engine, jobs, principal, &scope, (path, new));
+            let id = id.map_err(failed)?;
+            Reply::value(call, |name| Answered::Integer(name, id.unwrap_or(-1)))
+        }
+        What::RemoveRefresh(path, if_exists) => {
+            let which = (path, *if_exists);
+            refresh::remove(engine, jobs, principal, &scope, which).map_err(failed)?;
+            void(call)
+        }
         What::AlterJob {
             id,
             change,
@@ -161,6 +178,7 @@ pub(crate) fn run(
                 Reply::of(call, altered(None))
             } else {
                 check_job(engine, principal, *id)?;
+                refresh::check_change(engine, *id, change).map_err(failed)?;
                 let mut change = change.clone();
                 change.next_start_ns = instant(bound(next)?, engine, call)?;
                 change.initial_ns = instant(bound(initial)?, engine, call)?;

@@ -263,3 +263,174 @@ async fn stored_answers_are_written_by_a_refresh_only() {
     )
     .await;
 }
+
+/// Lines went into the table of stored answers as into any other, and the view answered them.
+#[tokio::test]
+async fn line_protocol_does_not_write_stored_answers() {
+    use nilometer_engine::ingest::Session;
+    use nilometer_lineproto::Precision;
+
+    let mut store = with_view().await;
+    for when in ["made", "opened again"] {
+        let mut session = Session::new(std::sync::Arc::clone(&store.engine), "d").unwrap();
+        let lines = "_materialized_c total=7i 1\nt n=1i 86400\n_materialized_c n=7i 1\n_materialized_d n=7i 1";
+        let report = session
+            .write_lines(lines.as_bytes(), Precision::Second)
+            .unwrap();
+        assert_eq!(report.rejected_total, 2, "{when}: {:?}", report.rejected);
+        assert!(
+            report
+                .rejected
+                .iter()
+                .all(|it| it.reason.contains("stored answers")),
+            "{when}: {:?}",
+            report.rejected
+        );
+        assert_eq!(
+            store.rows("SELECT * FROM c").await,
+            ["1970-01-01T00:00:00Z|3", "1970-01-02T00:00:00Z|1"]
+        );
+        drop(session);
+        store = store.reopened();
+    }
+}
+
+async fn with_view() -> Store {
+    let store = Store::that_compacts();
+    for sql in [
+        "CREATE TABLE t (time TIMESTAMPTZ, n INTEGER) WITH (duplicates = 'last')",
+        "INSERT INTO t VALUES ('1970-01-01', 1), ('1970-01-01 01:00', 2)",
+        "CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS SELECT time_bucket('1 day', time) AS b, sum(n) AS total FROM t GROUP BY 1",
+    ] {
+        run(&store, sql).await;
+    }
+    store
+}
+
+/// The type of a column was changed below an aggregate, whose stored answers kept the old one.
+#[tokio::test]
+async fn a_column_below_a_view_keeps_its_type() {
+    let store = with_view().await;
+    for sql in [
+        "ALTER TABLE t ALTER COLUMN n TYPE BIGINT",
+        "ALTER TABLE t ALTER COLUMN n SET DATA TYPE DOUBLE PRECISION",
+        "ALTER TABLE _materialized_c ALTER COLUMN total TYPE DOUBLE PRECISION",
+    ] {
+        let refused = store.error(sql).await.to_string();
+        assert!(
+            refused.contains("continuous aggregate \"c\""),
+            "{sql}: {refused}"
+        );
+    }
+    run(&store, "DROP MATERIALIZED VIEW c").await;
+    run(&store, "ALTER TABLE t ALTER COLUMN n TYPE BIGINT").await;
+}
+
+/// After a rename of its schema a refresh said that the view was dropped meanwhile.
+#[tokio::test]
+async fn a_view_goes_on_when_its_schema_has_another_name() {
+    let store = Store::that_compacts();
+    for sql in [
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.t (time TIMESTAMPTZ, n BIGINT)",
+        "CREATE MATERIALIZED VIEW s.c WITH (timescaledb.continuous) AS SELECT time_bucket('1 day', time) AS b, sum(n) AS n FROM t GROUP BY 1",
+        "CREATE MATERIALIZED VIEW s.m WITH (timescaledb.continuous) AS SELECT time_bucket('1 month', b) AS b, sum(n) AS n FROM c GROUP BY 1",
+        "ALTER SCHEMA s RENAME TO z",
+        "INSERT INTO z.t VALUES ('2024-05-01', 1), ('2024-05-02', 2)",
+        "CALL refresh_continuous_aggregate('z.c', NULL, NULL)",
+        "CALL refresh_continuous_aggregate('z.m', NULL, NULL)",
+        "INSERT INTO z.t VALUES ('2024-05-02', 4)",
+    ] {
+        run(&store, sql).await;
+    }
+    assert_eq!(store.rows("SELECT n FROM z._materialized_m").await, ["3"]);
+    assert_eq!(store.rows("SELECT n FROM z.m").await, ["7"]);
+    assert_eq!(store.rows("SELECT n FROM z.c ORDER BY b").await, ["1", "6"]);
+    let store = store.reopened();
+    run(
+        &store,
+        "CALL refresh_continuous_aggregate('z.m', NULL, NULL)",
+    )
+    .await;
+    assert_eq!(store.rows("SELECT n FROM z._materialized_m").await, ["7"]);
+    // A view of another schema.
+    for sql in [
+        "CREATE SCHEMA y",
+        "CREATE MATERIALIZED VIEW y.c WITH (timescaledb.continuous) AS SELECT time_bucket('1 day', time) AS b, sum(n) AS n FROM x.t GROUP BY 1",
+    ] {
+        if sql.contains("x.t") {
+            run(&store, "ALTER SCHEMA z RENAME TO x").await;
+        }
+        run(&store, sql).await;
+    }
+    let found = store.rows("SELECT hypertable_schema, view_schema FROM timescaledb_information.continuous_aggregates WHERE view_name = 'c' ORDER BY 2").await;
+    assert_eq!(found, ["x|x", "x|y"]);
+    run(&store, "ALTER SCHEMA x RENAME TO w").await;
+    let found = store.rows("SELECT hypertable_schema, view_schema FROM timescaledb_information.continuous_aggregates WHERE view_name = 'c' ORDER BY 2").await;
+    assert_eq!(found, ["w|w", "w|y"]);
+}
+
+fn maintain(store: &Store) {
+    store.compact();
+    while store.engine.maintain().unwrap() != nilometer_engine::Maintained::Idle {}
+}
+
+/// A retention of the stored answers of the inner view took what the outer one had of them, with the next change of a joined table.
+#[tokio::test]
+async fn an_outer_view_keeps_what_the_inner_one_forgets() {
+    let store = Store::that_compacts();
+    for sql in [
+        "CREATE TABLE t (time TIMESTAMPTZ, host TEXT TAG, n BIGINT)",
+        "CREATE TABLE sites (host TEXT PRIMARY KEY, site TEXT)",
+        "INSERT INTO sites VALUES ('a', 'x')",
+        "INSERT INTO t SELECT now() - INTERVAL '1 hour' * g, 'a', 1 FROM generate_series(0, 99) AS s(g)",
+        "CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS SELECT time_bucket('1 hour', time) AS b, host, sum(n) AS n FROM t GROUP BY 1, 2",
+        "CREATE MATERIALIZED VIEW q WITH (timescaledb.continuous) AS SELECT time_bucket('2 hours', c.b) AS b, site, sum(n) AS n FROM c JOIN sites ON c.host = sites.host GROUP BY 1, 2",
+        "ALTER TABLE _materialized_c SET (retention = '50 hours')",
+    ] {
+        run(&store, sql).await;
+    }
+    maintain(&store);
+    let inner: i64 = store.rows("SELECT sum(n) FROM _materialized_c").await[0]
+        .parse()
+        .unwrap();
+    // Those of the day at whose edge they are may be there yet.
+    assert!((48..=76).contains(&inner), "{inner}");
+    assert_eq!(store.rows("SELECT sum(n) FROM q").await, ["100"]);
+    run(&store, "UPDATE sites SET site = 'y'").await;
+    assert_eq!(store.rows("SELECT sum(n) FROM q").await, ["100"]);
+    run(&store, "CALL refresh_continuous_aggregate('q', NULL, NULL)").await;
+    assert_eq!(store.rows("SELECT sum(n) FROM q").await, ["100"]);
+    // What is computed again has the new site; what is older stays as it was.
+    let sites = store
+        .rows("SELECT site, sum(n) > 45 FROM q GROUP BY site ORDER BY site")
+        .await;
+    assert_eq!(sites, ["x|true", "y|true"]);
+}
+
+/// Once a retention was taken away, the buckets whose rows it had taken were computed again, of nothing.
+#[tokio::test]
+async fn a_retention_that_is_taken_away_is_remembered() {
+    let store = Store::that_compacts();
+    for sql in [
+        "CREATE TABLE t (time TIMESTAMPTZ, host TEXT TAG, n BIGINT) WITH (tsdb.hypertable)",
+        "INSERT INTO t SELECT now() - INTERVAL '1 hour' * g, 'a', 1 FROM generate_series(0, 99) AS s(g)",
+        "CREATE MATERIALIZED VIEW c WITH (timescaledb.continuous) AS SELECT time_bucket('1 hour', time) AS b, sum(n) AS n FROM t GROUP BY 1",
+        "ALTER TABLE t SET (retention = '50 hours')",
+    ] {
+        run(&store, sql).await;
+    }
+    maintain(&store);
+    assert_eq!(store.rows("SELECT sum(n) FROM c").await, ["100"]);
+    run(&store, "ALTER TABLE t SET (retention = '5000 days')").await;
+    let store = store.reopened();
+    // It concerns all buckets.
+    run(&store, "DELETE FROM t WHERE host = 'b'").await;
+    assert_eq!(store.rows("SELECT sum(n) FROM c").await, ["100"]);
+    run(&store, "CALL refresh_continuous_aggregate('c', NULL, NULL)").await;
+    assert_eq!(store.rows("SELECT sum(n) FROM c").await, ["100"]);
+    // And a query on the table means its rows, not what is stored of others.
+    let query = "SELECT sum(n) FROM (SELECT time_bucket('1 hour', time) AS b, sum(n) AS n FROM t GROUP BY b) AS q";
+    let rows = store.rows("SELECT count(*) FROM t").await;
+    assert_eq!(store.rows(query).await, rows);
+}

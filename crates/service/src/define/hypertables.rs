@@ -24,6 +24,7 @@ use super::kept::{Kept, integer, text};
 use super::lookup;
 use super::own_relations::HYPERTABLES;
 use super::place::{Place, check_table, existing_table};
+use super::views::kept::stored_answers;
 use crate::access::Principal;
 use crate::error::Error;
 use crate::write::sessions::Scope;
@@ -256,13 +257,13 @@ pub fn set_chunk_interval(
     })
 }
 
-/// A hypertable by its name.
+/// A hypertable by its name. That of a continuous aggregate means its stored answers.
 fn hypertable(
     engine: &Arc<Engine>,
     place: &Place,
     path: Path,
 ) -> Result<(TableName, Arc<TableSchema>), Error> {
-    let name = place.table(path)?;
+    let name = stored_answers(&engine.snapshot(), place.table(path)?);
     let not_one = || {
         let table = name.table.clone();
         DefineError::NoHypertable { table }.about(Part::Start)

@@ -18,6 +18,8 @@ use super::place::{
 };
 use super::records::lack_of_records;
 use super::views::kept as aggregates;
+use super::views::kept_rows::{note_retention, note_retentions};
+use super::views::policies::check_retention;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
@@ -56,7 +58,8 @@ pub fn run(
         Change::RenameDatabase { name, to } => {
             let found = lookup::find_database(&engine.snapshot(), &name);
             found.map_err(|missing| missing.about(Part::Name))?;
-            Ok(databases::rename_database(engine, &name, &to)?)
+            databases::rename_database(engine, &name, &to)?;
+            Ok(aggregates::follow_database(engine, &name, &to)?)
         }
         Change::SetDefaultSchema { database, schema } => {
             let found = lookup::find_schema(&engine.snapshot(), &database, &schema);
@@ -78,12 +81,14 @@ pub fn run(
             refuse_reserved(&to).map_err(|reserved| reserved.about(Part::Other))?;
             let found = lookup::find_schema(&engine.snapshot(), &database, &name);
             found.map_err(|missing| missing.about(Part::Name))?;
-            Ok(engine.rename_schema(&database, &name, &to)?)
+            engine.rename_schema(&database, &name, &to)?;
+            Ok(aggregates::follow_schema(engine, (&database, &name), &to)?)
         }
         Change::SetSchema { path, retention_ns } => {
             let (database, name) = place.schema_to_change(path)?;
             let found = lookup::find_schema(&engine.snapshot(), &database, &name);
             found.map_err(|missing| missing.about(Part::Name))?;
+            note_retentions(engine, &database, &name)?;
             Ok(engine.set_schema_retention(&database, &name, retention_ns)?)
         }
         Change::SetPolicy { path, settings } => {
@@ -522,6 +527,7 @@ fn alter_table(
                 };
                 return Err(refused.about(Part::Other));
             }
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
             engine.change_type(database, schema, of, &column, to)?;
             Ok(
                 engine.declare_column(database, schema, of, &column, |declared| {
@@ -556,6 +562,14 @@ fn alter_table(
             }
             for change in compressions {
                 hypertables::compression::set(engine, name, table, change)?;
+            }
+            if settings.retention_ns != table.settings.retention_ns {
+                let checked = check_retention(engine, table.id, settings.retention_ns);
+                checked.map_err(|reason| {
+                    let policy = "retention";
+                    DefineError::Policy { policy, reason }.about(Part::Other)
+                })?;
+                note_retention(engine, name, table.id)?;
             }
             if settings != table.settings {
                 engine.set_table(database, schema, of, settings)?;

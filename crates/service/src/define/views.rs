@@ -5,6 +5,8 @@
 
 pub(super) mod aggregates;
 pub(super) mod kept;
+pub(super) mod kept_rows;
+pub(super) mod policies;
 
 use std::sync::Arc;
 

@@ -12,15 +12,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use nilometer_codec::PhysicalType;
 
 use super::source::{AggregateSource, range_row};
-use super::spans::{join, spans};
+use super::spans::{RANGES_MAX, join, spans};
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::ranked::{Rank, RwLock};
 use crate::relation::{Change, RelationId, Rows};
+use crate::schema::TableId;
 use crate::tombstone::{Deleted, Tombstone};
-
-/// Ranges of one batch of one aggregate.
-const RANGES_MAX: usize = 16;
 
 /// All aggregates of a store.
 #[derive(Debug)]
@@ -38,6 +36,7 @@ struct Watched {
 /// What has to be known of an aggregate to note a change.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// The id of the table of its stored answers.
     pub(super) number: i64,
     /// Where its ranges are kept.
     pub(super) relation: RelationId,
@@ -103,6 +102,13 @@ impl Noted {
     /// Asked under the sequencer.
     pub(in crate::engine) fn generation(&self) -> u64 {
         self.watched.read().generation
+    }
+
+    /// Whether a table has the stored answers of an aggregate, which only a refresh writes.
+    pub(crate) fn has_stored_answers(&self, table: TableId) -> bool {
+        let watched = self.watched.read();
+        let mut all = watched.aggregates.iter();
+        all.any(|it| it.number == i64::from(table.0))
     }
 
     pub(super) fn next_number(&self) -> i64 {
@@ -189,13 +195,16 @@ impl Watch {
     /// The ranges of time that a batch touches and that have to be noted.
     fn touched(&self, batch: &Batch) -> Vec<(i64, i64)> {
         let all = || self.noted(vec![(i64::MIN, i64::MAX)]);
+        let Some(last) = self.last_noted() else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
         for rows in &batch.tables {
             if self.sources.contains(&AggregateSource::Table(rows.table)) {
                 return all();
             }
             if self.sources.contains(&AggregateSource::Times(rows.table)) {
-                found.extend(spans(&rows.times, self.width_ns));
+                found.extend(spans(&rows.times, self.width_ns, last));
             }
         }
         for tombstone in &batch.tombstones {
@@ -227,12 +236,18 @@ impl Watch {
         self.noted(found)
     }
 
+    /// The last time at which something may be stored; `None` = nothing is.
+    fn last_noted(&self) -> Option<i64> {
+        match self.open_from {
+            None => Some(i64::MAX),
+            Some(open) => open.checked_sub(1),
+        }
+    }
+
     /// Without what lies where nothing is stored.
     fn noted(&self, ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-        let last = match self.open_from {
-            None => i64::MAX,
-            Some(i64::MIN) => return Vec::new(),
-            Some(open) => open - 1,
+        let Some(last) = self.last_noted() else {
+            return Vec::new();
         };
         let below = ranges.into_iter().filter(|(first, _)| *first <= last);
         join(
@@ -246,6 +261,6 @@ impl Watch {
 pub(super) fn of_tombstone(tombstone: &Tombstone, gap: i64) -> Vec<(i64, i64)> {
     match &tombstone.what {
         Deleted::Range { time, .. } => vec![(*time.start(), *time.end())],
-        Deleted::Rows { times, .. } => spans(times, gap),
+        Deleted::Rows { times, .. } => spans(times, gap, i64::MAX),
     }
 }

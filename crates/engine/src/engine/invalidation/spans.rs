@@ -3,18 +3,21 @@
 //! Does: split times where much lies between them; join ranges that touch, or the nearest if they are too many. Does not: know
 //! whose times they are.
 
-/// Ranges of one batch in one table.
-const RANGES_MAX: usize = 16;
+/// Ranges of one batch in one table: late rows that lie far apart in as many buckets are told apart. Each is a row of five integers
+/// in the batch.
+pub(super) const RANGES_MAX: usize = 256;
 
-/// The ranges that times lie in: split where more than `gap` lies between two of them, at the widest gaps if they are many.
-pub(super) fn spans(times: &[i64], gap: i64) -> Vec<(i64, i64)> {
-    let (Some(&first), Some(&last)) = (times.iter().min(), times.iter().max()) else {
+/// The ranges that times up to the last one of interest lie in: split where more than `gap` lies between two of them, at the widest
+/// gaps if they are many. New rows mostly lie behind it, and cost one look at each.
+pub(super) fn spans(times: &[i64], gap: i64, until: i64) -> Vec<(i64, i64)> {
+    let of_interest = || times.iter().copied().filter(|time| *time <= until);
+    let (Some(first), Some(last)) = (of_interest().min(), of_interest().max()) else {
         return Vec::new();
     };
     if last.abs_diff(first) <= gap.unsigned_abs() {
         return vec![(first, last)];
     }
-    let mut sorted = times.to_vec();
+    let mut sorted: Vec<i64> = of_interest().collect();
     sorted.sort_unstable();
     sorted.dedup();
     let mut ranges: Vec<(i64, i64)> = Vec::new();
@@ -50,10 +53,11 @@ pub(super) fn join(mut ranges: Vec<(i64, i64)>, most: usize) -> Vec<(i64, i64)> 
         .collect();
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     gaps.truncate(most.saturating_sub(1));
+    let starts: std::collections::BTreeSet<usize> = gaps.into_iter().map(|(_, at)| at).collect();
     let mut few: Vec<(i64, i64)> = Vec::new();
     for (at, (first, last)) in joined.into_iter().enumerate() {
         match few.last_mut() {
-            Some((_, end)) if !gaps.iter().any(|(_, start)| *start == at) => *end = last,
+            Some((_, end)) if !starts.contains(&at) => *end = last,
             _ => few.push((first, last)),
         }
     }
@@ -66,14 +70,20 @@ mod tests {
 
     #[test]
     fn times_are_split_where_more_than_a_bucket_lies_between() {
-        assert_eq!(spans(&[], 10), vec![]);
-        assert_eq!(spans(&[5, 1, 11], 10), vec![(1, 11)]);
+        let spans = |times: &[i64]| spans(times, 10, i64::MAX);
+        assert_eq!(spans(&[]), vec![]);
+        assert_eq!(spans(&[5, 1, 11]), vec![(1, 11)]);
         assert_eq!(
-            spans(&[500, 1, 11, 22, 501], 10),
+            spans(&[500, 1, 11, 22, 501]),
             vec![(1, 11), (22, 22), (500, 501)]
         );
         assert_eq!(
-            spans(&[i64::MAX, i64::MIN], 10),
+            super::spans(&[500, 1, 11, 22, 501], 10, 22),
+            vec![(1, 11), (22, 22)]
+        );
+        assert_eq!(super::spans(&[500, 501], 10, 499), vec![]);
+        assert_eq!(
+            spans(&[i64::MAX, i64::MIN]),
             vec![(i64::MIN, i64::MIN), (i64::MAX, i64::MAX)]
         );
     }
@@ -90,13 +100,13 @@ mod tests {
     #[test]
     fn no_time_is_lost() {
         let mut seed = 7u64;
-        for round in 0..200 {
+        for round in 0..400 {
             let mut times = Vec::new();
             for _ in 0..round {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 times.push((seed >> 40).cast_signed());
             }
-            let ranges = spans(&times, 1_000);
+            let ranges = spans(&times, 1_000, i64::MAX);
             assert!(ranges.len() <= RANGES_MAX, "{round}");
             assert!(
                 ranges.windows(2).all(|pair| pair[0].1 < pair[1].0),

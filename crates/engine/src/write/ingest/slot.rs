@@ -21,6 +21,8 @@ const NEW_TAG_BYTES: usize = 512;
 pub(super) struct TableSlot {
     pub(super) id: TableId,
     pub(super) name: String,
+    /// It has the stored answers of a continuous aggregate.
+    pub(super) has_stored_answers: bool,
     /// What was declared that lines have to meet.
     pub(super) rules: Option<Box<Rules>>,
     pub(super) tags: Vec<(String, ColumnId)>,
@@ -42,6 +44,16 @@ pub(super) struct KnownField {
 }
 
 impl TableSlot {
+    /// Why no line is written to it; `None` = lines are.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.has_stored_answers.then(|| {
+            format!(
+                "\"{}\" has the stored answers of a continuous aggregate, and only its refresh writes them; write to the tables that it reads",
+                self.name
+            )
+        })
+    }
+
     /// The id of a tag that was met before. The tags of a table tend to stand at the same positions.
     pub(super) fn known_tag(&self, position: usize, name: &str) -> Option<ColumnId> {
         let guess = self.tags.get(position).filter(|(known, _)| known == name);

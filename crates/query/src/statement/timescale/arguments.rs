@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use nilometer_service::Span;
-use nilometer_service::define::{ChunkInterval, Path, TimeBound};
+use nilometer_service::define::{Age, ChunkInterval, Path, TimeBound};
 
 use crate::error::{Error, Position, syntax};
 use crate::statement::grammar::Grammar;
@@ -248,6 +248,24 @@ impl Arguments {
             },
             Some(_) => Err(self.wrong(name, "an interval, such as INTERVAL '1 day'")),
         }
+    }
+
+    /// A length of time as the table has times: an interval, or a number of a time that is an integer.
+    pub(super) fn as_age(&self, name: &str, value: Given) -> Result<Age, Error> {
+        match value {
+            Given::Interval(span) => Ok(Age::Span(span)),
+            Given::Number(number) => Ok(Age::Number(number)),
+            Given::Text(text) => match span(&text) {
+                Ok(span) => Ok(Age::Span(span)),
+                Err(why) => Err(self.wrong(name, &why)),
+            },
+            _ => Err(self.wrong(name, "an interval, or a number of the time")),
+        }
+    }
+
+    /// Whether an argument was given, be it NULL.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.named.iter().any(|(known, _)| known == name)
     }
 
     /// A number.

@@ -3,15 +3,35 @@
 //! Does: read their arguments, refuse what has no meaning here. Does not: carry them out (`write/call.rs` does).
 
 use nilometer_engine::Tier;
-use nilometer_service::define::{Age, Conversion, NewPolicy, Policy};
+use nilometer_service::define::{Conversion, NewPolicy, Policy};
 use nilometer_service::{Fault, JobChange};
 
-use super::What;
 use super::arguments::{Arguments, Given, plan};
+use super::{What, refresh};
 use crate::error::Error;
 
 /// The calls, each with its arguments by place.
-const CALLS: [(&str, &[&str]); 20] = [
+const CALLS: [(&str, &[&str]); 22] = [
+    (
+        "add_continuous_aggregate_policy",
+        &[
+            "continuous_aggregate",
+            "start_offset",
+            "end_offset",
+            "schedule_interval",
+            "if_not_exists",
+            "initial_start",
+            "timezone",
+            "include_tiered_data",
+            "buckets_per_batch",
+            "max_batches_per_execution",
+            "refresh_newest_first",
+        ],
+    ),
+    (
+        "remove_continuous_aggregate_policy",
+        &["continuous_aggregate", "if_exists", "if_not_exists"],
+    ),
     (
         "add_columnstore_policy",
         &[
@@ -213,6 +233,8 @@ pub(super) fn read(function: &str, mut given: Arguments) -> Result<What, Error> 
             removed(&mut given, Policy::Compression)?
         }
         "remove_reorder_policy" => removed(&mut given, Policy::Reorder)?,
+        "add_continuous_aggregate_policy" => refresh::added(&mut given)?,
+        "remove_continuous_aggregate_policy" => refresh::removed(&mut given)?,
         "run_job" => What::RunJob(job(&mut given)?),
         "delete_job" => What::DeleteJob(job(&mut given)?),
         _ => altered(&mut given)?,
@@ -270,13 +292,7 @@ fn policy(given: &mut Arguments, policy: Policy, age: &str) -> Result<What, Erro
     let (age, index) = match (policy, given.take(age)) {
         (Policy::Reorder, Some(Given::Text(index))) => (None, Some(index)),
         (Policy::Reorder, _) | (_, None) => (None, None),
-        (_, Some(Given::Interval(span))) => (Some(Age::Span(span)), None),
-        (_, Some(Given::Number(number))) => (Some(Age::Number(number)), None),
-        (_, Some(Given::Text(text))) => match crate::statement::settings::span(&text) {
-            Ok(span) => (Some(Age::Span(span)), None),
-            Err(why) => return Err(given.wrong(age, &why)),
-        },
-        (_, Some(_)) => return Err(given.wrong(age, "an interval, or a number of the time")),
+        (_, Some(value)) => (Some(given.as_age(age, value)?), None),
     };
     let initial = given.bound("initial_start")?;
     Ok(What::AddPolicy(
@@ -359,7 +375,7 @@ fn altered(given: &mut Arguments) -> Result<What, Error> {
 }
 
 /// Refuses another time zone than that which jobs run by.
-fn utc(given: &mut Arguments) -> Result<(), Error> {
+pub(super) fn utc(given: &mut Arguments) -> Result<(), Error> {
     let is_utc = given.is_text("timezone", &["utc", "gmt", "etc/utc"]);
     if is_utc {
         given.take("timezone");

@@ -2,9 +2,11 @@
 //!
 //! Does: find the buckets that a range of times touches; keep them as text and read it. Does not: read a statement.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use arrow::array::timezone::Tz;
+use nilometer_service::Span;
 
 use crate::function::{Buckets, Shift, Width};
 
@@ -89,9 +91,46 @@ impl AggregateBuckets {
         }
     }
 
+    /// Whether each bucket of others is made of whole ones of these.
+    pub(crate) fn divides(&self, wider: &Self) -> bool {
+        let (own, other) = (&self.buckets, &wider.buckets);
+        let has_clocks = self.zone.is_some() || wider.zone.is_some();
+        let has_months = own.offset.months != 0 || other.offset.months != 0;
+        if has_clocks || has_months || self.unit_ns != wider.unit_ns {
+            return false;
+        }
+        // Where one edge of the wider ones is an edge of these, all are.
+        let edge = wider.start(0);
+        let is_aligned = edge > i64::MIN && self.start(edge) == edge;
+        match (own.width, other.width) {
+            (Width::Fixed(own), Width::Fixed(other)) => own > 0 && other % own == 0 && is_aligned,
+            // Months begin at one time of the day.
+            (Width::Fixed(own), Width::Months(_)) => {
+                own > 0 && self.unit_ns == 1 && DAY_NS % own == 0 && is_aligned
+            }
+            (Width::Months(months), Width::Months(more)) => {
+                let is_from_first = |it: &Buckets| it.origin.is_none() && it.offset.fixed == 0;
+                months > 0
+                    && more % months == 0
+                    && is_from_first(own)
+                    && is_from_first(other)
+                    && is_aligned
+            }
+            (Width::Months(_), Width::Fixed(_)) => false,
+        }
+    }
+
     /// About how wide one is.
     pub(crate) fn width_ns(&self) -> i64 {
         clamp(self.width() * i128::from(self.unit_ns.max(1)))
+    }
+
+    /// How wide one is by the calendar.
+    pub(crate) fn span(&self) -> Span {
+        match self.buckets.width {
+            Width::Fixed(_) => Span::of_ns(self.width_ns()),
+            Width::Months(months) => Span { months, ns: 0 },
+        }
     }
 
     fn width(&self) -> i128 {
@@ -173,20 +212,26 @@ pub(crate) fn merged(mut ranges: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 
 /// The same, no more than `most`: the nearest are joined.
 pub(crate) fn few(ranges: Vec<(i64, i64)>, most: usize) -> Vec<(i64, i64)> {
-    let mut all = merged(ranges);
-    while all.len() > most.max(1) {
-        let gaps = all.windows(2).enumerate();
-        let nearest = gaps.min_by_key(|(_, pair)| match pair {
-            [(_, end), (start, _)] => start.abs_diff(*end),
-            _ => u64::MAX,
-        });
-        let Some((at, _)) = nearest else { break };
-        let (_, end) = all.remove(at + 1);
-        if let Some(joined) = all.get_mut(at) {
-            joined.1 = end;
+    let all = merged(ranges);
+    if all.len() <= most.max(1) {
+        return all;
+    }
+    let gaps = all.windows(2).enumerate().map(|(at, pair)| match pair {
+        [(_, end), (start, _)] => (start.abs_diff(*end), at + 1),
+        _ => (0, at + 1),
+    });
+    let mut gaps: Vec<(u64, usize)> = gaps.collect();
+    gaps.sort_unstable_by(|one, other| other.cmp(one));
+    gaps.truncate(most.max(1) - 1);
+    let starts: BTreeSet<usize> = gaps.into_iter().map(|(_, at)| at).collect();
+    let mut joined: Vec<(i64, i64)> = Vec::new();
+    for (at, (start, end)) in all.into_iter().enumerate() {
+        match joined.last_mut() {
+            Some((_, last)) if !starts.contains(&at) => *last = end,
+            _ => joined.push((start, end)),
         }
     }
-    all
+    joined
 }
 
 /// What ranges leave of all time; both in order.
@@ -259,6 +304,57 @@ mod tests {
         let utc = hours(None);
         assert_eq!(utc.end(noon) - utc.start(noon), 24 * HOUR_NS);
         assert_eq!(utc.around(i64::MIN, i64::MAX), (i64::MIN, i64::MAX));
+    }
+
+    /// By the calendar: weeks begin on Mondays, 2000-01-03 was one, and months begin on any day of a week.
+    #[test]
+    fn wider_buckets_are_made_of_whole_ones_or_not() {
+        const HOUR_NS: i128 = 3_600_000_000_000;
+        let of = |width: Width, fixed: i128, zone: Option<&str>| AggregateBuckets {
+            buckets: Buckets {
+                width,
+                origin: None,
+                offset: Shift { months: 0, fixed },
+                zone: zone.map(|zone| Tz::from_str(zone).unwrap()),
+            },
+            unit_ns: 1,
+            zone: zone.map(str::to_owned),
+        };
+        let fixed = |hours: i128| of(Width::Fixed(hours * HOUR_NS), 0, None);
+        let months = |months: i32| of(Width::Months(months), 0, None);
+        for (own, wider, divides) in [
+            (fixed(1), fixed(6), true),
+            (fixed(6), fixed(1), false),
+            (fixed(4), fixed(6), false),
+            (fixed(1), of(Width::Fixed(6 * HOUR_NS), HOUR_NS, None), true),
+            (
+                fixed(1),
+                of(Width::Fixed(6 * HOUR_NS), HOUR_NS / 2, None),
+                false,
+            ),
+            (fixed(24), fixed(7 * 24), true),
+            (fixed(24), months(1), true),
+            (fixed(7 * 24), months(1), false),
+            (fixed(5), months(1), false),
+            (fixed(12), of(Width::Months(1), 12 * HOUR_NS, None), true),
+            (fixed(24), of(Width::Months(1), 12 * HOUR_NS, None), false),
+            (months(1), months(3), true),
+            (months(2), months(3), false),
+            (months(1), fixed(24 * 365), false),
+            (
+                fixed(1),
+                of(Width::Fixed(24 * HOUR_NS), 0, Some("Europe/Berlin")),
+                false,
+            ),
+        ] {
+            assert_eq!(
+                own.divides(&wider),
+                divides,
+                "{} {}",
+                own.text(),
+                wider.text()
+            );
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::ReadContext;
 use crate::error::Error;
 use crate::statement::name::TableName;
 use crate::tables::aggregate::{
-    Meant, Parts, Reads, Restriction, divided, invalid, restricted, together,
+    Meant, Parts, Ranges, Reads, Restriction, divided, invalid, restricted, together,
 };
 use crate::tables::table::Table;
 
@@ -36,9 +36,9 @@ impl ReadContext {
     }
 
     /// The same, for who computes what a continuous aggregate shall store.
-    pub(crate) fn computing(&self, view: String, range: (i64, i64)) -> Self {
+    pub(crate) fn computing(&self, view: String, ranges: Ranges) -> Self {
         Self {
-            meant: Meant::Query(Arc::new((view, range))),
+            meant: Meant::Query(Arc::new((view, ranges))),
             ..self.clone()
         }
     }
@@ -67,15 +67,15 @@ impl ReadContext {
         let stored = stored.ok_or_else(|| Error::internal("its stored answers are gone"))?;
         let (time, kind) = stored.time();
         let reads = Reads::of(&aggregate.source);
-        let inside = |range: Option<(i64, i64)>| {
+        let inside = |ranges: Option<Ranges>| {
             let outer = self.reads.iter().map(|it| it.inside(aggregate));
             Self {
                 reads: outer.chain([reads.clone()]).collect(),
-                restriction: range.map(|range| {
+                restriction: ranges.map(|ranges| {
                     let source = aggregate.source.shown();
                     Arc::new(Restriction {
                         source,
-                        range,
+                        ranges,
                         kind,
                     })
                 }),
@@ -86,7 +86,8 @@ impl ReadContext {
         if let Meant::Query(computing) = &self.meant
             && computing.0 == name.shown()
         {
-            return inside(Some(computing.1)).plan_query(name, query).await;
+            let ranges = computing.1.clone();
+            return inside(Some(ranges)).plan_query(name, query).await;
         }
         for reads in &self.reads {
             reads.stored(aggregate, stored.id);
@@ -119,8 +120,8 @@ impl ReadContext {
             )),
         };
         let mut plans = vec![parts.stored(&valid)?];
-        for range in invalid {
-            plans.push(inside(Some(range)).plan_query(name, query).await?);
+        for ranges in invalid {
+            plans.push(inside(Some(ranges)).plan_query(name, query).await?);
         }
         Ok(together(plans)?)
     }

@@ -17,7 +17,7 @@ use crate::access::Principal;
 use crate::define::change::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::place::{Place, check_table};
-use crate::define::views::kept::reader_of;
+use crate::define::views::kept::{reader_of, refuse_stored_table};
 use crate::error::Error;
 use crate::jobs::background::Span;
 use crate::write::sessions::Scope;
@@ -231,6 +231,10 @@ pub fn drop_chunks(
             view: reader.name.table,
         };
         return Err(in_use.about(Part::Start));
+    }
+    // A bucket whose stored answers are gone would be answered as if it had no rows; a retention says from when on they are there.
+    if let Err(stored) = refuse_stored_table(&engine.snapshot(), table.id) {
+        return Err(stored.about(Part::Start));
     }
     if range.older_than.is_none() && range.newer_than.is_none() {
         return Err(DefineError::NoRange.about(Part::Other));

@@ -23,6 +23,8 @@ use crate::define::error::{DefineError, Part};
 use crate::define::indexes::{self, Owner};
 use crate::define::place::{Place, check_table};
 use crate::define::views::kept::reader_of;
+use crate::define::views::kept_rows::note_retention;
+use crate::define::views::policies::check_retention;
 use crate::error::Error;
 use crate::jobs::background::{
     BackgroundJobs, Job, JobContext, JobEnd, JobError, JobSchedule, NewJob, Span, job_of,
@@ -47,7 +49,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// All of them. Refreshes of continuous aggregates are apart (`views/policies.rs`).
     pub const ALL: [Self; 3] = [Self::Retention, Self::Compression, Self::Reorder];
 
     /// The kind of its jobs, as `TimescaleDB` calls it.
@@ -172,6 +174,9 @@ pub fn add_policy(
         ));
     }
     if let (Policy::Retention, Some(age)) = (policy, age) {
+        let now_ns = engine.wall_ns();
+        let kept_ns = now_ns.saturating_sub(age.before(now_ns));
+        check_retention(engine, table.id, Some(kept_ns)).map_err(refuse)?;
         keep_for(engine, &name, &table, Some(age))?;
     }
     let job = NewJob {
@@ -303,6 +308,7 @@ fn keep_for(
         return Ok(());
     }
     settings.retention_ns = retention_ns;
+    note_retention(engine, name, table.id)?;
     Ok(engine.set_table(&name.database, &name.schema, &name.table, settings)?)
 }
 

@@ -19,6 +19,7 @@ use crate::define::lookup;
 use crate::define::place::{Place, check_table, must_be_new, refuse_reserved};
 use crate::define::run::run;
 use crate::error::Error;
+use crate::jobs::background::{BackgroundJobs, jobs as all_jobs};
 use crate::write::sessions::Scope;
 
 /// A continuous aggregate to be made. The language has checked its query.
@@ -165,8 +166,12 @@ pub fn set_stored_only(
     Ok(KEPT.put(engine, within, row)?)
 }
 
-/// Drops a continuous aggregate with its stored answers.
-pub fn drop_aggregate(engine: &Arc<Engine>, aggregate: &Aggregate) -> Result<(), Error> {
+/// Drops a continuous aggregate with its stored answers and its policies.
+pub fn drop_aggregate(
+    engine: &Arc<Engine>,
+    jobs: &BackgroundJobs,
+    aggregate: &Aggregate,
+) -> Result<(), Error> {
     let snapshot = engine.snapshot();
     let name = &aggregate.name;
     let above = all(&snapshot, &name.database);
@@ -183,7 +188,14 @@ pub fn drop_aggregate(engine: &Arc<Engine>, aggregate: &Aggregate) -> Result<(),
     engine.forget_aggregate(aggregate.key())?;
     engine.drop_table(&name.database, &name.schema, &aggregate.stored)?;
     let within = (name.database.as_str(), name.schema.as_str());
-    Ok(KEPT.forget(engine, within, vec![Value::from(name.table.as_str())])?)
+    KEPT.forget(engine, within, vec![Value::from(name.table.as_str())])?;
+    // Those that a crash leaves end with their next run.
+    for job in all_jobs(&engine.snapshot()) {
+        if job.database == name.database && job.target == aggregate.number {
+            jobs.delete(job.id)?;
+        }
+    }
+    Ok(())
 }
 
 /// What takes the ranges that a refresh has computed out of those that may be wrong; see [`Engine::replace_invalidations`].

@@ -3,9 +3,14 @@
 //! Does: find them, by their view, by what they read and by their stored answers; refuse what would make these wrong. Does not:
 //! make or change one.
 
-use nilometer_engine::{AggregateKey, AggregateSource, PhysicalType, Snapshot, TableId, Value};
+use std::sync::Arc;
 
-use super::{view, views};
+use nilometer_engine::{
+    AggregateKey, AggregateSource, Engine, Error as EngineError, PhysicalType, Snapshot, TableId,
+    Value,
+};
+
+use super::view;
 use crate::define::change::TableName;
 use crate::define::error::{DefineError, Part};
 use crate::define::kept::{Kept, integer, text};
@@ -53,20 +58,27 @@ impl Aggregate {
         }
     }
 
+    /// A name of the source's place: none where it is the view's own, so that a rename of it is none of this.
+    fn beside<'a>(&self, name: &'a str, own: &str) -> &'a str {
+        let is_within = self.source.database == self.name.database;
+        if is_within && name == own { "" } else { name }
+    }
+
     pub(super) fn row(&self) -> Vec<Value> {
         vec![
             Value::from(self.name.table.as_str()),
             Value::from(self.number),
             Value::from(self.stored.as_str()),
             Value::from(i64::from(self.is_stored_only)),
-            Value::from(self.source.database.as_str()),
-            Value::from(self.source.schema.as_str()),
+            Value::from(self.beside(&self.source.database, &self.name.database)),
+            Value::from(self.beside(&self.source.schema, &self.name.schema)),
             Value::from(self.source.table.as_str()),
             Value::from(self.bucket.as_str()),
         ]
     }
 
     pub(super) fn of((database, schema): (&str, &str), row: &[Value]) -> Self {
+        let named = |name: &str, own: &str| if name.is_empty() { own } else { name }.to_owned();
         let within = |table: &str| TableName {
             database: database.to_owned(),
             schema: schema.to_owned(),
@@ -78,8 +90,8 @@ impl Aggregate {
             stored: text(row, 2).to_owned(),
             is_stored_only: integer(row, 3) != 0,
             source: TableName {
-                database: text(row, 4).to_owned(),
-                schema: text(row, 5).to_owned(),
+                database: named(text(row, 4), database),
+                schema: named(text(row, 5), schema),
                 table: text(row, 6).to_owned(),
             },
             bucket: text(row, 7).to_owned(),
@@ -103,11 +115,66 @@ pub fn aggregate(
 
 /// The continuous aggregates of a schema, by name.
 pub fn aggregates(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Aggregate> {
-    let names = views(snapshot, database, schema);
-    let found = names
-        .iter()
-        .filter_map(|name| aggregate(snapshot, database, schema, name));
-    found.collect()
+    let within = (database, schema);
+    let rows = KEPT.rows(snapshot, within);
+    let all = rows.iter().map(|row| Aggregate::of(within, row));
+    // What a crash left of one that was being made or dropped is none.
+    let is_there = |it: &Aggregate| view(snapshot, database, schema, &it.name.table).is_some();
+    let mut all: Vec<Aggregate> = all.filter(is_there).collect();
+    all.sort_by(|one, other| one.name.table.cmp(&other.name.table));
+    all
+}
+
+/// Keeps the new name of a schema where aggregates of other schemas have sources in it.
+pub(in crate::define) fn follow_schema(
+    engine: &Arc<Engine>,
+    (database, schema): (&str, &str),
+    to: &str,
+) -> Result<(), EngineError> {
+    follow_rename(engine, |source| {
+        let is_it = source.database == database && source.schema == schema;
+        if is_it {
+            to.clone_into(&mut source.schema);
+        }
+        is_it
+    })
+}
+
+/// The same of a database.
+pub(in crate::define) fn follow_database(
+    engine: &Arc<Engine>,
+    database: &str,
+    to: &str,
+) -> Result<(), EngineError> {
+    follow_rename(engine, |source| {
+        let is_it = source.database == database;
+        if is_it {
+            to.clone_into(&mut source.database);
+        }
+        is_it
+    })
+}
+
+fn follow_rename(
+    engine: &Arc<Engine>,
+    renamed: impl Fn(&mut TableName) -> bool,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let databases = snapshot.databases();
+    for mut aggregate in databases.iter().flat_map(|it| all(&snapshot, it)) {
+        if renamed(&mut aggregate.source) {
+            let name = &aggregate.name;
+            KEPT.put(engine, (&name.database, &name.schema), aggregate.row())?;
+        }
+    }
+    Ok(())
+}
+
+/// The continuous aggregates of a database whose bucketed source has this name.
+pub fn aggregates_of_table(snapshot: &Snapshot, table: &TableName) -> Vec<Aggregate> {
+    let mut all = all(snapshot, &table.database);
+    all.retain(|it| it.source == *table);
+    all
 }
 
 /// All continuous aggregates of a database.
@@ -179,6 +246,17 @@ pub(in crate::define) fn reader_of(snapshot: &Snapshot, id: TableId) -> Option<A
     })
 }
 
+/// The table of the stored answers of a continuous aggregate; any other name as it is.
+pub(in crate::define) fn stored_answers(snapshot: &Snapshot, name: TableName) -> TableName {
+    match aggregate(snapshot, &name.database, &name.schema, &name.table) {
+        Some(aggregate) => TableName {
+            table: aggregate.stored,
+            ..name
+        },
+        None => name,
+    }
+}
+
 /// The continuous aggregate whose stored answers a table has.
 fn stored_of(snapshot: &Snapshot, database: &str, schema: &str, table: &str) -> Option<Aggregate> {
     let view = table.strip_prefix(STORED)?;
@@ -195,6 +273,19 @@ pub fn refuse_stored_answers(
     match stored_of(snapshot, database, schema, table) {
         Some(aggregate) => Err(DefineError::StoredAnswers {
             table: table.to_owned(),
+            view: aggregate.name.table,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The same by the id of the table.
+pub fn refuse_stored_table(snapshot: &Snapshot, id: TableId) -> Result<(), DefineError> {
+    let databases = snapshot.databases();
+    let mut all = databases.iter().flat_map(|it| all(snapshot, it));
+    match all.find(|it| it.number == i64::from(id.0)) {
+        Some(aggregate) => Err(DefineError::StoredAnswers {
+            table: aggregate.stored,
             view: aggregate.name.table,
         }),
         None => Ok(()),
