@@ -41,6 +41,9 @@ pub use jobs::background::{
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
+pub use language::advisory::{
+    AdvisoryKey, AdvisoryLocks, AdvisoryMode, AdvisoryNumber, SessionLocks,
+};
 pub use language::bytea::bytes_of_text;
 pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};

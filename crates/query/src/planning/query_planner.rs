@@ -16,6 +16,7 @@ use nilometer_engine::MemoryBudget;
 use crate::error::Error;
 use crate::operators::series::one_line;
 use crate::operators::window;
+use crate::planning::enum_order;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
@@ -116,11 +117,16 @@ impl QueryPlanner {
         } = question;
         let asked = plan_as_asked(reading, session, place, &statement).await?;
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
+        let ordered = enum_order::settled(&plan, || reading.enum_place(&place.database))?;
         let headings = headings.of(asked.schema());
+        // What looks labels up does so in this statement's snapshot.
+        let shape = shape.filter(|_| ordered.is_none());
         let shape = shape.filter(|_| names_tables(reading, session, place, &statement));
+        let plan = ordered.unwrap_or(plan);
         let moment = Asked {
             zone: &reading.zone,
             now_ns: now_of(session.execution_props()),
+            sums_numeric: reading.sums_numeric(),
         };
         let learn = |optimized: &LogicalPlan, is_plain: bool| {
             if let Some(shape) = shape {
@@ -217,6 +223,7 @@ impl QueryPlanner {
                 let moment = Asked {
                     zone: &reading.zone,
                     now_ns: now_of(session.execution_props()),
+                    sums_numeric: reading.sums_numeric(),
                 };
                 self.templates.learn(
                     (place, &moment),

@@ -16,7 +16,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{
     Check, ColumnDef, ColumnSource, ConstraintKind, DeclaredTable, Error as EngineError,
-    LogicalType, RelationSchema, TableSchema, TimeKind,
+    LogicalType, RelationSchema, TableSchema, TimeKind, enum_of_check,
 };
 
 pub(crate) use new::check_new;
@@ -243,7 +243,9 @@ impl Rules {
             quoted(&self.name)
         );
         let query = query_of(&text, &writing)?;
-        let reading = writing.reading.excluding(Arc::new(table));
+        let mut reading = writing.reading.excluding(Arc::new(table));
+        let mut enums = self.checks.iter().filter_map(enum_of_check);
+        reading.asks_names |= enums.next().is_some();
         let (session, plan) = writing.plan(&reading, query).await?;
         let mut offended: Option<(usize, usize)> = None;
         let mut before = 0;

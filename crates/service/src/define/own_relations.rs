@@ -42,10 +42,13 @@ pub(crate) const SEQUENCE_OPTIONS: &str = "system sequence options";
 pub(crate) const INDEXES: &str = "system indexes";
 /// Continuous aggregates, in each schema. Beside it the engine keeps what they read and where they may be wrong.
 pub(crate) const AGGREGATES: &str = "system aggregates";
+/// Enumerations, in each schema.
+pub(crate) const ENUMERATIONS: &str = "system enumerations";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
 
-const ALL: [&str; 21] = [
+const ALL: [&str; 22] = [
+    ENUMERATIONS,
     COMPRESSION,
     CHUNK_SIZES,
     JOBS,

@@ -17,6 +17,7 @@ use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
 use super::records::lack_of_records;
+use super::views::enumerations;
 use super::views::kept as aggregates;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
@@ -152,6 +153,16 @@ pub fn run(
             let names = names.collect::<Result<Vec<_>, _>>()?;
             columns::drop_sequences(engine, &names, if_exists)
         }
+        Change::CreateEnum { path, labels } => {
+            enumerations::create(engine, &place_for(engine, place, path)?, &labels)
+        }
+        Change::AlterEnum { path, change } => {
+            enumerations::alter(engine, &place.table(path)?, change)
+        }
+        Change::DropTypes { paths, if_exists } => {
+            let names = paths.into_iter().map(|path| place.table(path));
+            enumerations::drop(engine, &names.collect::<Result<Vec<_>, _>>()?, if_exists)
+        }
         Change::CreateExtension { name } => match name.as_str() {
             "timescaledb" | "plpgsql" => Ok(()),
             _ => Err(DefineError::Extension { name }.about(Part::Name)),
@@ -209,7 +220,9 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::RenameSchema { path, .. }
         | Change::SetSchema { path, .. }
         | Change::SetPolicy { path, .. } => (path, true),
-        Change::DropTables { paths, .. } | Change::DropSequences { paths, .. } => {
+        Change::DropTables { paths, .. }
+        | Change::DropSequences { paths, .. }
+        | Change::DropTypes { paths, .. } => {
             for path in paths {
                 check_table(principal, place, path)?;
             }
@@ -226,6 +239,8 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         }
         Change::CreateIndex { path, .. }
         | Change::CreateSequence { path, .. }
+        | Change::CreateEnum { path, .. }
+        | Change::AlterEnum { path, .. }
         | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }

@@ -148,9 +148,10 @@ impl Fault {
                     Self::UnknownTable
                 }
                 Object::Column => Self::UnknownColumn,
-                Object::Index => Self::UnknownName,
+                Object::Index | Object::Type => Self::UnknownName,
             },
             DefineError::SchemaInUse { .. }
+            | DefineError::TypeInUse { .. }
             | DefineError::NumbersColumn { .. }
             | DefineError::IsInTier { .. }
             | DefineError::Aggregated { .. }
@@ -160,7 +161,9 @@ impl Fault {
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
-            DefineError::SequenceOption { .. } => Self::InvalidParameter,
+            DefineError::SequenceOption { .. } | DefineError::Enumeration { .. } => {
+                Self::InvalidParameter
+            }
             DefineError::NotEmpty { .. }
             | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }

@@ -12,16 +12,17 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
-    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType,
+    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, ENUM_LABEL, LogicalType,
     PhysicalType, TIME_COLUMN, TimeKind,
 };
 use nilometer_service::NewTable;
 use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
 
+use super::enumeration::own_type;
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
-use crate::statement::name::Name;
+use crate::statement::name::{Name, always_quoted, literal};
 use crate::statement::settings;
 use crate::statement::types::{self, Written};
 use crate::walk;
@@ -293,6 +294,12 @@ pub(super) fn added_column(grammar: &mut Grammar<'_>) -> Result<Option<Column>, 
     let mut body = Body::default();
     column(grammar, &mut body)?;
     if let Some(check) = body.checks.first() {
+        if check.expression.starts_with(ENUM_LABEL) {
+            return Err(refused(
+                "a column of an enumeration is there from the start; make the table with it, or add the column as TEXT",
+                None,
+            ));
+        }
         return Err(refused(
             &format!(
                 "rows that are there would not be looked at, so CHECK ({}) is set when the table is made",
@@ -436,7 +443,25 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let name = grammar.name()?;
     let (written, type_at) = grammar.data_type()?;
     let serial = serial_type(&written);
-    let of = serial.map_or_else(|| types::read(&written), Ok);
+    let own = serial.is_none().then(|| own_type(&written)).flatten();
+    if let Some(of) = &own {
+        let expression = format!(
+            "{ENUM_LABEL}({}, {})",
+            literal(of),
+            always_quoted(&name.text)
+        );
+        body.checks.push(WrittenCheck {
+            name: None,
+            column: Some(name.text.clone()),
+            expression,
+        });
+    }
+    let of = match (serial, own) {
+        (Some(serial), _) => Ok(serial),
+        // An enumeration is text with that CHECK.
+        (None, Some(_)) => Ok(Written::Value(PhysicalType::Text)),
+        (None, None) => types::read(&written),
+    };
     let of = of.map_err(|message| Error::Plan {
         message,
         position: type_at,

@@ -1,6 +1,7 @@
 //! Rows of `pg_catalog`.
 
 mod declared;
+mod enumerations;
 pub(super) mod standard;
 pub(super) mod timescale;
 
@@ -34,6 +35,8 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "pg_settings" => settings(source, sink),
         "pg_attrdef" => declared::defaults(source, sink),
         "pg_description" => declared::comments(source, sink),
+        "pg_enum" => enumerations::labels(source, sink),
+        "pg_type" => enumerations::types(source, sink),
         "pg_extension" => timescale::extensions(sink),
         name => match fixed::rows(name) {
             Some(rows) => fixed_rows(source, rows, sink),

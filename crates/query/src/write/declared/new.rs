@@ -6,8 +6,11 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::datasource::MemTable;
 use nilometer_engine::{
     Check, ColumnKind, Declared, DeclaredTime, LogicalType, PhysicalType, TIME_COLUMN, TimeKind,
+    enum_of_check,
 };
-use nilometer_service::define::{Change, Numbered, TableChange};
+use nilometer_service::define::{
+    Change, DefineError, Numbered, Object, TableChange, missing_enumeration,
+};
 
 use crate::Params;
 use crate::error::Error;
@@ -49,7 +52,23 @@ pub(crate) async fn check_new(
         quoted(new.table)
     );
     let rows = MemTable::try_new(Arc::new(Schema::new(new.columns)), vec![Vec::new()])?;
-    planned(&reading.excluding(Arc::new(rows)), place, &text).await
+    let within = (place.database.as_str(), place.schema.as_str());
+    if let Some(name) = missing_enumeration(&reading.snapshot, within, new.checks) {
+        let what = Object::Type;
+        let nearest = None;
+        let unknown = DefineError::Unknown {
+            what,
+            name,
+            nearest,
+        };
+        return Err(Error::of_name(unknown, None));
+    }
+    let mut reading = reading.excluding(Arc::new(rows));
+    reading.asks_names |= new
+        .checks
+        .iter()
+        .any(|check| enum_of_check(check).is_some());
+    planned(&reading, place, &text).await
 }
 
 /// Plans a query of ours. Where its parts stand in the statement is not known any more.
