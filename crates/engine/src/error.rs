@@ -28,6 +28,8 @@ pub enum ConstraintKind {
     Check,
     /// A key that another row has.
     Unique,
+    /// A key that no row has, or one that another row points to.
+    ForeignKey,
 }
 
 /// What a constraint that refused a row is about, for protocols that tell a client each part.

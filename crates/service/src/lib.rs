@@ -70,5 +70,6 @@ pub use write::copy::CopyTarget;
 pub use write::device_progress::{DeviceProgress, DeviceTarget};
 pub use write::devices::DeviceRows;
 pub use write::made::NewTable;
+pub use write::references::{ForeignKey, OnChange, REFERENCES, foreign_keys, write_relations};
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, internal_err};
+use datafusion::common::{
+    Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err,
+};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -36,7 +38,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         Arc::new(ScalarUDF::new_from_impl(OfBytes {
             name,
             call,
-            signature: Signature::exact(kinds, Volatility::Immutable),
+            kinds,
+            signature: Signature::user_defined(Volatility::Immutable),
         }))
     });
     all.collect()
@@ -46,6 +49,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 struct OfBytes {
     name: &'static str,
     call: Call,
+    kinds: Vec<DataType>,
     signature: Signature,
 }
 
@@ -56,6 +60,25 @@ impl ScalarUDFImpl for OfBytes {
 
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// A text stands for bytes, as a literal does in `PostgreSQL`.
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let fits = |(given, wanted): (&DataType, &DataType)| match wanted {
+            _ if given.is_null() => true,
+            DataType::Int64 => given.is_integer(),
+            DataType::Utf8 => is_text(given),
+            wanted => given == wanted || is_text(given),
+        };
+        let is_fit =
+            arg_types.len() == self.kinds.len() && arg_types.iter().zip(&self.kinds).all(fits);
+        if !is_fit {
+            return plan_err!(
+                "there is no function {} of these types; cast the arguments, as in value::bytea",
+                self.name
+            );
+        }
+        Ok(self.kinds.clone())
     }
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
@@ -86,6 +109,13 @@ impl ScalarUDFImpl for OfBytes {
         } else {
             ColumnarValue::Array(array)
         })
+    }
+}
+
+fn is_text(kind: &DataType) -> bool {
+    match kind {
+        DataType::Dictionary(_, value) => value.is_string(),
+        kind => kind.is_string(),
     }
 }
 

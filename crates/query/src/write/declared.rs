@@ -20,6 +20,7 @@ use nilometer_engine::{
 };
 
 pub(crate) use new::check_new;
+use nilometer_service::ForeignKey;
 use nilometer_service::define::Numbered;
 
 use super::rows::execution;
@@ -333,8 +334,11 @@ pub(crate) async fn completed(
     Ok(rows)
 }
 
+/// The conditions on a row; foreign keys are looked at when all of them are written.
 fn checks_of(declared: Option<&DeclaredTable>) -> Vec<Check> {
-    declared.map_or_else(Vec::new, |declared| declared.checks.clone())
+    let checks = declared.into_iter().flat_map(|declared| &declared.checks);
+    let conditions = checks.filter(|check| ForeignKey::of(check).is_none());
+    conditions.cloned().collect()
 }
 
 /// A query of our own, with the syntax that statements may have.

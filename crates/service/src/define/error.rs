@@ -28,6 +28,24 @@ pub enum DefineError {
         /// What is wrong.
         reason: String,
     },
+    /// A foreign key that cannot be.
+    #[error("the foreign key is refused: {reason}")]
+    ForeignKey {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another relation's foreign key points to it.
+    #[error(
+        "cannot drop table {table} because constraint {constraint} on table {from} depends on it; drop that table first"
+    )]
+    PointedTo {
+        /// The table.
+        table: String,
+        /// The relation that points to it.
+        from: String,
+        /// Its foreign key.
+        constraint: String,
+    },
     /// A column is of the type.
     #[error(
         "cannot drop type {name} because column {column} of table {table} depends on it; drop the table first"

@@ -22,6 +22,7 @@ use super::views::kept as aggregates;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
+use crate::write::references;
 use crate::write::sessions::Scope;
 
 /// Carries out a change. `scope` is where names without database or schema are.
@@ -410,6 +411,7 @@ fn create_relation(
     let is_table = snapshot.table(database, schema, relation).is_some();
     let what = if is_table { "table" } else { "relation" };
     must_be_new(!is_taken, what, relation, &in_schema(&name))?;
+    references::check_new(&snapshot, &name, new, &declared)?;
     let names: Vec<&str> = new.columns.iter().map(|it| it.name.as_str()).collect();
     let made = columns::make_sequences(engine, &name, &names, &mut declared)?;
     let is_new = engine.create_declared_relation(database, schema, relation, new, declared);
@@ -436,6 +438,7 @@ fn drop_table(
     if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
         let id = reader.schema().id;
         aggregates::refuse_in_use(&snapshot, &name, |it| *it == AggregateSource::Relation(id))?;
+        references::refuse_pointed_to(&snapshot, &name, reader.schema())?;
         engine.drop_relation(database, schema, table)?;
         return Ok(columns::forget_of_relation(engine, &name, reader.schema())?);
     }

@@ -6,6 +6,7 @@ pub(super) mod standard;
 pub(super) mod timescale;
 
 use datafusion::common::Result;
+use nilometer_service::ForeignKey;
 use nilometer_service::define::NumberedBy;
 
 use super::cells::{Cell, Sink};
@@ -97,7 +98,13 @@ fn classes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .map_or(0, |columns| columns.fields().len())
                     .into(),
             },
-            "relchecks" => object.checks().len().into(),
+            "relchecks" => {
+                let checks = object.checks().iter();
+                checks
+                    .filter(|it| ForeignKey::of(it).is_none())
+                    .count()
+                    .into()
+            }
             "relhasindex" => catalogue.is_indexed(object.oid).into(),
             "relpersistence" => "p".into(),
             "relreplident" => match object.kind() {

@@ -12,6 +12,8 @@ use nilometer_service::define::{
     Change, DefineError, Numbered, Object, TableChange, missing_enumeration,
 };
 
+use nilometer_service::ForeignKey;
+
 use crate::Params;
 use crate::error::Error;
 use crate::planning::plan::plan;
@@ -41,10 +43,12 @@ pub(crate) async fn check_new(
         let text = format!("SELECT {}", new.defaults.join(", "));
         planned(reading, place, &text).await?;
     }
-    if new.checks.is_empty() {
+    let is_condition = |check: &&Check| ForeignKey::of(check).is_none();
+    let conditions = new.checks.iter().filter(is_condition);
+    if conditions.clone().next().is_none() {
         return Ok(());
     }
-    let conditions = new.checks.iter().map(|check| check.expression.as_str());
+    let conditions = conditions.map(|check| check.expression.as_str());
     let conditions: Vec<String> = conditions.map(|it| format!("({it}) IS FALSE")).collect();
     let text = format!(
         "SELECT {} FROM {EXCLUDED} AS {}",
