@@ -199,7 +199,7 @@ class Statements:
         return self.pick(
             "SELECT id, m FROM e ORDER BY m%s, id" % self.pick("", " DESC", " NULLS FIRST", " DESC NULLS LAST"), "SELECT id FROM e WHERE m %s %s ORDER BY id" % (
                 self.pick("=", "<>", "<", "<=", ">", ">="), label), "SELECT id FROM e WHERE m BETWEEN 'sad' AND %s ORDER BY id" % label,
-            "SELECT %s::text AS x" % label, "SELECT m::text AS m, count(*) FROM e GROUP BY m ORDER BY m NULLS FIRST", "SELECT id FROM e WHERE m IN ('sad', 'meh') ORDER BY id",
+            "SELECT %s::text AS x" % label, "SELECT count(*) AS n FROM e GROUP BY m ORDER BY m NULLS FIRST", "SELECT id FROM e WHERE m IN ('sad', 'meh') ORDER BY id",
             "SELECT 'angry'::mood", "UPDATE e SET m = 'angry' WHERE id = 1", "INSERT INTO e VALUES (9, 'angry')", "DROP TYPE mood", "DROP TYPE nosuch", "CREATE TABLE t (id bigint PRIMARY KEY, m nosuch)")
 
     def of_rows(self):

@@ -120,6 +120,8 @@ fn quotients(left: &ArrayRef, right: &ArrayRef, to: i8) -> Result<Decimal128Arra
 }
 
 fn quotient(left: i128, right: i128, unit: i256) -> Result<i128> {
+    /// The first number of more than 38 digits.
+    const BEYOND: i128 = 10_i128.pow(38);
     if right == 0 {
         return Err(ArrowError::DivideByZero.into());
     }
@@ -134,8 +136,6 @@ fn quotient(left: i128, right: i128, unit: i256) -> Result<i128> {
         (true, true) => cut.wrapping_add(i256::ONE),
         (true, false) => cut.wrapping_sub(i256::ONE),
     };
-    /// The first number of more than 38 digits.
-    const BEYOND: i128 = 10_i128.pow(38);
     let fits = |value: &i128| value.unsigned_abs() < BEYOND.unsigned_abs();
     rounded.to_i128().filter(fits).ok_or_else(too_large)
 }

@@ -226,7 +226,7 @@ fn foreign_key(catalogue: &Catalogue, object: &Object, key: &ForeignKey) -> Stri
     );
     for (what, on) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if on != OnChange::NoAction {
-            text.push_str(&format!(" ON {what} {}", on.text()));
+            text.extend([" ON ", what, " ", on.text()]);
         }
     }
     text
