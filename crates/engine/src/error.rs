@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nilometer_codec as codec;
 
-pub use row_wait::RowWait;
-pub(crate) use row_wait::Transactions;
+pub use row_wait::{RowWait, Transactions};
 
 /// What a row offends that a constraint refuses; a surface has a code for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +28,8 @@ pub enum ConstraintKind {
     Check,
     /// A key that another row has.
     Unique,
+    /// A key that no row has, or one that another row points to.
+    ForeignKey,
 }
 
 /// What a constraint that refused a row is about, for protocols that tell a client each part.

@@ -71,7 +71,9 @@ pub(crate) use write::{idempotency, record, replay_workers};
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
-pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, TimeKind};
+pub use declared::{
+    Check, Declarations, Declared, DeclaredTable, DeclaredTime, ENUM_LABEL, TimeKind, enum_of_check,
+};
 pub use engine::{
     AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
@@ -79,7 +81,7 @@ pub use engine::{
     RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep,
     Scrubbed, Transaction, Unordered, Verified,
 };
-pub use error::{ConstraintKind, Error, Offence, RowWait};
+pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;
@@ -109,6 +111,6 @@ pub use schema::{
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
 pub use segment::{StoredField, StoredSums, StoredTotals, Tier};
-pub use shown::{SQL_TYPE, ShownColumns, show_integers, show_time, shown_time_type};
+pub use shown::{ENUM_TYPE, SQL_TYPE, ShownColumns, show_integers, show_time, shown_time_type};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

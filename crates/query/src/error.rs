@@ -286,7 +286,8 @@ impl Error {
             | Object::View
             | Object::Aggregate
             | Object::Sequence
-            | Object::Index => Self::UnknownName {
+            | Object::Index
+            | Object::Type => Self::UnknownName {
                 what: what.word(),
                 name,
                 nearest,

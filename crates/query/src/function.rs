@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod bounded;
+mod bytes;
 mod common;
 mod decoded;
 mod growth;
@@ -18,6 +19,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
+pub(crate) use aggregate::numeric::{
+    MEAN as NUMERIC_MEAN, SUM as NUMERIC_SUM, is_numeric as sums_numeric,
+};
 pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use json::{JsonOperators, is_json};
 pub(crate) use summary::{
@@ -26,6 +30,7 @@ pub(crate) use summary::{
 pub(crate) use time::at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use time::bucket::{Buckets, DAY_NS, Shift, Width};
 pub(crate) use time::gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
+pub(crate) use time::read_pattern::NAME as TIME_BY_PATTERN;
 pub(crate) use time::time_bucket::{
     NAME as TIME_BUCKET, TimeBucket, buckets_of, series_buckets, width, zone,
 };
@@ -38,6 +43,15 @@ const MEANINGLESS: [&str; 4] = [
     "union_extract",
     "union_tag",
 ];
+
+/// Makes `sum` and `avg` of integers answer `numeric`, for a session of `PostgreSQL`'s clients.
+pub(crate) fn register_numeric(session: &mut SessionState) -> Result<()> {
+    let known = [session.udaf("sum")?, session.udaf("avg")?];
+    for aggregate in aggregate::numeric::functions(known) {
+        session.register_udaf(aggregate)?;
+    }
+    Ok(())
+}
 
 /// Makes the functions known to a session.
 pub(crate) fn register(session: &mut SessionState) -> Result<()> {
@@ -57,6 +71,10 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         session.register_udf(placeholder)?;
     }
     for function in common::functions().into_iter().chain(json::functions()) {
+        session.register_udf(function)?;
+    }
+    session.register_udf(time::read_pattern::function())?;
+    for function in bytes::functions() {
         session.register_udf(function)?;
     }
     for function in postgres::functions() {

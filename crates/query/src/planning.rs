@@ -7,6 +7,7 @@ pub(crate) mod acquisition;
 pub(crate) mod bounds;
 pub(crate) mod by_aggregate;
 pub(crate) mod caret;
+pub(crate) mod enum_order;
 pub(crate) mod few_rows;
 pub(crate) mod filter;
 pub(crate) mod incremental;

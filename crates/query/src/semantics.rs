@@ -27,7 +27,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 
 /// Changes an expression of a node and leaves it the name that it had. Each member of a grouping set keeps its own: a set with
 /// a name around it would be a column to group by.
-fn with_names_kept(
+pub(crate) fn with_names_kept(
     names: &NamePreserver,
     expr: Expr,
     mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,

@@ -9,7 +9,7 @@ use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::define::Sequences;
-use nilometer_service::{Acquisitions, BackgroundJobs, Executor, Statements};
+use nilometer_service::{Acquisitions, AdvisoryLocks, BackgroundJobs, Executor, Statements};
 
 use crate::SqlOptions;
 use crate::planning::by_aggregate::Forms;
@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) executor: Arc<dyn Executor>,
     /// Numbers for rows that are about to be written.
     pub(crate) sequences: Arc<Sequences>,
+    pub(crate) advisory_locks: Arc<AdvisoryLocks>,
     /// Up to when the store has all records.
     pub(crate) acquisitions: Arc<Acquisitions>,
     /// What runs by schedules of its own.
@@ -48,6 +49,7 @@ impl Shared {
             statements,
             executor,
             sequences: Arc::default(),
+            advisory_locks: Arc::default(),
             acquisitions,
             jobs,
             forms: Forms::default(),

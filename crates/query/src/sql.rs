@@ -44,7 +44,6 @@ use crate::statement::name::{NameScope, TableName};
 use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
-use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
 
@@ -254,7 +253,7 @@ impl Sql {
         let mut parsing = Laps::of(&timings);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
-        let asks_names = pg_catalog::mentions(&tokens);
+        let asks_names = statement::asks_names(&tokens);
         let is_like_others = self.principal.is_admin() && !asks_names;
         let asks_acquisition = asks_acquisition(&tokens);
         let is_like_others = is_like_others && !asks_acquisition;

@@ -103,6 +103,11 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
     parse_tokens(tokens(sql, bounds)?, sql, bounds, params)
 }
 
+/// Whether a statement of these tokens asks for names, or for the session that it runs in.
+pub(crate) fn asks_names(tokens: &[TokenWithSpan]) -> bool {
+    mentions(tokens) || rewrite::casts_to_own(tokens)
+}
+
 /// The tokens of `sql`, which are no more than may be parsed.
 pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Error> {
     if sql.len() > bounds.bytes_max {
@@ -116,6 +121,7 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
         .map_err(|error| syntax(&error.to_string()))?;
     let tokens = rewrite::acquisition::as_of_acquisition(tokens)?;
     let tokens = rewrite::between_symmetric(rewrite::asof_joins(tokens));
+    let tokens = rewrite::question_marks(tokens);
     check_tokens(&tokens, bounds.operators_max)?;
     Ok(tokens)
 }

@@ -24,7 +24,7 @@ pub use context::{
 };
 pub use error::Error;
 pub use long::sort_asking;
-pub use operators::{BUCKETS, Batches};
+pub use operators::{BUCKETS, Batches, MEAN_SCALE, numeric_mean};
 pub use query::{
     Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy,
     Percentile, Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Top,

@@ -33,6 +33,7 @@ use crate::error::Error;
 use crate::input::Nested;
 use crate::query::{Operator, SeriesQuery};
 use crate::value::{Rules, Type};
+pub use accumulate::{MEAN_SCALE, numeric_mean};
 use slices::SlicedStream;
 use sort::Ordered;
 use stream::RowStream;

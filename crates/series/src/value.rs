@@ -47,6 +47,8 @@ pub enum Type {
     Time,
     /// The counts of a histogram.
     Counts,
+    /// Of 128 bits, with so many digits behind the point.
+    Numeric(u8),
 }
 
 /// A value of a query.
@@ -134,6 +136,7 @@ impl Type {
             Self::Bytes => DataType::Binary,
             Self::Time => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
             Self::Counts => DataType::new_list(DataType::Int64, false),
+            Self::Numeric(scale) => DataType::Decimal128(38, scale.cast_signed()),
         }
     }
 
@@ -152,6 +155,7 @@ impl Type {
             DataType::Utf8 | DataType::Dictionary(..) => Self::Text,
             DataType::Binary => Self::Bytes,
             DataType::Timestamp(..) => Self::Time,
+            DataType::Decimal128(38, scale) => Self::Numeric(u8::try_from(*scale).ok()?),
             _ => return None,
         })
     }
@@ -168,6 +172,7 @@ impl fmt::Display for Type {
             Self::Bytes => "bytes",
             Self::Time => "time",
             Self::Counts => "list of counts",
+            Self::Numeric(_) => "numeric",
         })
     }
 }

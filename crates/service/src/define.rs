@@ -26,7 +26,8 @@ mod sequences;
 mod views;
 
 pub use change::{
-    Change, Column, CompressionChange, OrderBy, Path, TableChange, TableName, TableSetting,
+    Change, Column, CompressionChange, EnumChange, OrderBy, Path, TableChange, TableName,
+    TableSetting,
 };
 pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
@@ -64,6 +65,7 @@ pub use views::aggregates::{
     NewAggregate, aggregate_to_change, check_refresh, create_aggregate, drop_aggregate, refreshed,
     set_stored_only, stored_column,
 };
+pub use views::enumerations::{Enumeration, enumeration, enumerations, missing_enumeration};
 pub use views::kept::{
     Aggregate, aggregate, aggregates, aggregates_of_table, refuse_stored_answers,
     refuse_stored_table,

@@ -3,6 +3,7 @@
 //! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
 //! to the surfaces.
 
+pub(crate) mod advisory;
 pub(crate) mod bytea;
 pub(crate) mod numbers;
 pub(crate) mod params;
@@ -31,6 +32,7 @@ use crate::jobs::background::BackgroundJobs;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use crate::write::acquisition::Acquisitions;
+use advisory::SessionLocks;
 use numbers::SessionNumbers;
 use params::Params;
 use sets::SetStream;
@@ -103,6 +105,8 @@ pub struct Client {
     pub settings: BTreeMap<String, String>,
     /// What it was given of sequences.
     pub numbers: Arc<SessionNumbers>,
+    /// Its advisory locks.
+    pub locks: Arc<SessionLocks>,
 }
 
 impl Session {

@@ -41,6 +41,9 @@ pub use jobs::background::{
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
+pub use language::advisory::{
+    AdvisoryKey, AdvisoryLocks, AdvisoryMode, AdvisoryNumber, SessionLocks,
+};
 pub use language::bytea::bytes_of_text;
 pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
@@ -67,5 +70,6 @@ pub use write::copy::CopyTarget;
 pub use write::device_progress::{DeviceProgress, DeviceTarget};
 pub use write::devices::DeviceRows;
 pub use write::made::NewTable;
+pub use write::references::{ForeignKey, OnChange, REFERENCES, foreign_keys, write_relations};
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

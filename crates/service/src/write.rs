@@ -8,6 +8,7 @@ pub(crate) mod copy;
 pub(crate) mod device_progress;
 pub(crate) mod devices;
 pub(crate) mod made;
+pub(crate) mod references;
 pub(crate) mod sessions;
 
 use std::sync::Arc;

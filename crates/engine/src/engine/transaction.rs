@@ -223,6 +223,19 @@ impl Transaction {
         Ok(())
     }
 
+    /// Locks the rows that changes name, until the end, and writes nothing.
+    pub fn lock_rows(&self, changes: &[RelationChange]) -> Result<(), Error> {
+        let mut held = self.writes.lock();
+        let writes = open(&mut held)?;
+        let rows: usize = changes.iter().map(RelationChange::rows).sum();
+        writes.grow(rows as u64 * LOCK_BYTES)?;
+        let locked = self.engine.locks.take(self.owner, changes)?;
+        writes.lock_bytes += locked as u64 * LOCK_BYTES;
+        let bytes = writes.bytes();
+        writes.charge.set(bytes);
+        Ok(())
+    }
+
     /// Deletes rows that a snapshot of this transaction has shown. If others have written or deleted one of them since, nothing is
     /// done and the error says so: then take a new snapshot and read again.
     pub fn delete_rows(

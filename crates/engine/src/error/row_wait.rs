@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Transactions that have rows, by number.
-pub(crate) trait Transactions: Debug + Send + Sync {
+pub trait Transactions: Debug + Send + Sync {
     /// Whether a transaction has ended; if not, who asks is woken when it does.
     fn poll_ended(&self, transaction: u64, context: &mut Context<'_>) -> Poll<()>;
 }
@@ -20,6 +20,14 @@ pub struct RowWait {
 }
 
 impl RowWait {
+    /// For the end of one of others' transactions, which its number tells.
+    pub fn new(transactions: Arc<dyn Transactions>, transaction: u64) -> Self {
+        Self {
+            transactions,
+            transaction,
+        }
+    }
+
     /// Ends when the transaction has ended.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         Ended(self.clone())

@@ -61,6 +61,17 @@ pub struct Check {
     pub expression: String,
 }
 
+/// What the CHECK of a column of an enumeration calls, with the name of the type and the column.
+pub const ENUM_LABEL: &str = "pg_enum_label";
+
+/// The type and the column of a CHECK that makes a text one of an enumeration's labels; `None` = it is another condition.
+pub fn enum_of_check(check: &Check) -> Option<(String, String)> {
+    let rest = check.expression.strip_prefix(ENUM_LABEL)?;
+    let rest = rest.strip_prefix("('")?.strip_suffix("\")")?;
+    let (of, column) = rest.split_once("', \"")?;
+    Some((of.replace("''", "'"), column.replace("\"\"", "\"")))
+}
+
 /// What a table or a relation was declared as, beside its columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeclaredTable {

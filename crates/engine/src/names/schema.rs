@@ -378,7 +378,9 @@ impl TableSchema {
         }
         // A stable sort: what says no place keeps its order, behind the others.
         shown.sort_by_key(|(place, _)| place.unwrap_or(u32::MAX));
-        ShownColumns::of(shown.into_iter().map(|(_, column)| column))
+        let columns = ShownColumns::of(shown.into_iter().map(|(_, column)| column));
+        let declared = self.declared.as_ref();
+        columns.with_enumerations(declared.map_or(&[], |it| &it.checks))
     }
 
     fn build_arrow(&self) -> Schema {

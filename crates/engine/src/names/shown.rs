@@ -3,6 +3,7 @@
 //! Does: say which column that leaves the engine stands where, and turn stored arrays into shown ones. Does not:
 //! read anything.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -10,11 +11,14 @@ use arrow_array::types::{Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Int64Array, PrimitiveArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::declared::{DeclaredTime, TimeKind};
+use crate::declared::{Check, DeclaredTime, TimeKind, enum_of_check};
 use crate::logical::LogicalType;
 
 /// The key in a field's metadata of the name that SQL has for its declared type.
 pub const SQL_TYPE: &str = "sql_type";
+
+/// What stands in it before the name of an enumeration.
+pub const ENUM_TYPE: &str = "enum ";
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -45,6 +49,25 @@ enum How {
 }
 
 impl ShownColumns {
+    /// The same, with the enumerations that columns are of.
+    pub(crate) fn with_enumerations(mut self, checks: &[Check]) -> Self {
+        let enums: Vec<(String, String)> = checks.iter().filter_map(enum_of_check).collect();
+        if enums.is_empty() {
+            return self;
+        }
+        let fields = self.schema.fields().iter().map(|field| {
+            let found = enums.iter().find(|(_, column)| column == field.name());
+            let mut field = field.as_ref().clone();
+            if let Some((of, _)) = found {
+                let named = (SQL_TYPE.to_owned(), format!("{ENUM_TYPE}{of}"));
+                field.set_metadata(HashMap::from([named]));
+            }
+            field
+        });
+        self.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        self
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.columns.len()

@@ -117,13 +117,15 @@ impl RelationSchema {
     pub fn shown_columns(&self) -> ShownColumns {
         let arrow = self.arrow_schema();
         let columns = arrow.fields().iter().enumerate();
-        ShownColumns::of(columns.map(|(position, field)| {
+        let columns = ShownColumns::of(columns.map(|(position, field)| {
             let field = field.as_ref().clone();
             match self.of(position) {
                 None => ShownColumn::as_stored(position, field),
                 Some(of) => ShownColumn::of(position, field, of, false),
             }
-        }))
+        }));
+        let declared = self.declared.as_ref();
+        columns.with_enumerations(declared.map_or(&[], |it| &it.table.checks))
     }
 
     /// Rows as Arrow, of the columns at these positions; a row has a value or null for each column of the relation.

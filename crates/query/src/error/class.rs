@@ -116,8 +116,9 @@ const RUN: [(&str, Fault); 14] = [
 ];
 
 /// The same of values of bytes, JSON and patterns, known or not when the statement is planned.
-const VALUES: [(&str, Fault); 9] = [
+const VALUES: [(&str, Fault); 10] = [
     ("invalid input syntax for type", Fault::InvalidValue),
+    ("invalid input value for enum", Fault::InvalidValue),
     ("malformed array literal", Fault::InvalidValue),
     ("invalid hexadecimal d", Fault::InvalidParameter),
     ("cannot extract elements from", Fault::InvalidParameter),

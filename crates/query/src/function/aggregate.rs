@@ -7,6 +7,7 @@ pub(crate) mod ends;
 pub(crate) mod extreme;
 pub(crate) mod histogram;
 pub(crate) mod moments;
+pub(crate) mod numeric;
 pub(crate) mod percentile;
 pub(crate) mod samples;
 pub(crate) mod series;

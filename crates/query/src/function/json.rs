@@ -42,7 +42,10 @@ enum Call {
     ExtractText,
     /// `@>`.
     Contains,
+    /// `?`, `?|`, `?&`.
     Exists,
+    ExistsAny,
+    ExistsAll,
     TypeOf,
     ArrayLength,
     /// A value of any type as JSON.
@@ -78,7 +81,7 @@ impl Call {
     fn answer(self) -> Answer {
         match self {
             Self::PartText | Self::PathText | Self::ExtractText | Self::TypeOf => Answer::Text,
-            Self::Contains | Self::Exists => Answer::Truth,
+            Self::Contains | Self::Exists | Self::ExistsAny | Self::ExistsAll => Answer::Truth,
             Self::ArrayLength => Answer::Number,
             Self::ElementsText | Self::Keys => Answer::Texts,
             Self::Elements => Answer::Jsons,
@@ -96,6 +99,8 @@ impl Call {
             | Self::PathText
             | Self::Contains
             | Self::Exists
+            | Self::ExistsAny
+            | Self::ExistsAll
             | Self::OfPairs
             | Self::Concat
             | Self::Delete => Some(2),
@@ -130,11 +135,13 @@ const OF_BOTH: [(&str, Call); 10] = [
 ];
 
 /// The same of `jsonb` only.
-const OF_JSONB: [(&str, Call); 4] = [
+const OF_JSONB: [(&str, Call); 6] = [
     ("_concat", Call::Concat),
     ("_contains", Call::Contains),
     ("_delete", Call::Delete),
     ("_exists", Call::Exists),
+    ("_exists_all", Call::ExistsAll),
+    ("_exists_any", Call::ExistsAny),
 ];
 
 /// The functions of both types.
@@ -296,6 +303,19 @@ impl JsonFunction {
                     return Ok(None);
                 };
                 return Ok(Some(Found::Truth(part::exists(&json, key))));
+            }
+            Call::ExistsAny | Call::ExistsAll => {
+                let keys = rest.first().and_then(|it| it.names(row)).transpose()?;
+                let (Some(json), Some(keys)) = (json()?, keys) else {
+                    return Ok(None);
+                };
+                // A NULL among the keys is passed over.
+                let mut found = keys.iter().flatten().map(|key| part::exists(&json, key));
+                return Ok(Some(Found::Truth(if self.call == Call::ExistsAny {
+                    found.any(|it| it)
+                } else {
+                    found.all(|it| it)
+                })));
             }
             Call::TypeOf => {
                 return Ok(json()?.map(|json| Found::Text(part::type_of(&json).to_owned())));
@@ -531,8 +551,15 @@ impl Argument {
 
     /// A path: an array of texts, or one as text.
     fn path(&self, row: usize) -> Option<Result<Vec<String>>> {
+        let names = self.names(row)?;
+        names.map(|names| names.into_iter().collect()).transpose()
+    }
+
+    /// An array of texts, or one as text.
+    fn names(&self, row: usize) -> Option<Result<Vec<Option<String>>>> {
         if let Some(text) = self.text(row) {
-            return Some(part::path_of(text));
+            let parts = part::path_of(text);
+            return Some(parts.map(|parts| parts.into_iter().map(Some).collect()));
         }
         let list = self.array.as_list_opt::<i32>()?;
         if list.is_null(row) {
@@ -543,8 +570,7 @@ impl Argument {
             Err(error) => return Some(Err(error.into())),
         };
         let parts = parts.as_string::<i32>().iter();
-        let parts: Option<Vec<String>> = parts.map(|part| part.map(str::to_owned)).collect();
-        parts.map(Ok)
+        Some(Ok(parts.map(|part| part.map(str::to_owned)).collect()))
     }
 
     /// A value of any type as JSON.

@@ -6,6 +6,7 @@ pub(crate) mod bucket;
 pub(crate) mod epoch;
 pub(crate) mod gapfill;
 pub(crate) mod pattern;
+pub(crate) mod read_pattern;
 pub(crate) mod text_time;
 pub(crate) mod time_bucket;
 pub(crate) mod year;

@@ -13,6 +13,7 @@ use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCH
 
 use crate::error::{Error, NO_FUNCTION, Position};
 use crate::planning::bounds::bound_tables;
+use crate::planning::enum_order;
 use crate::semantics::clocks;
 use crate::semantics::merged;
 use crate::semantics::times;
@@ -34,7 +35,9 @@ pub(crate) async fn plan(
     statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
     let plan = plan_as_asked(reading, session, place, statement).await?;
-    read_times(plan, &reading.zone, statement)
+    let plan = read_times(plan, &reading.zone, statement)?;
+    let ordered = enum_order::settled(&plan, || reading.enum_place(&place.database))?;
+    Ok(ordered.unwrap_or(plan))
 }
 
 /// The plan of a query as it was written.

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::operators::series::one_line;
 use crate::operators::window;
 use crate::planning::by_aggregate::{Answered, by_aggregates};
+use crate::planning::enum_order;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
@@ -117,14 +118,18 @@ impl QueryPlanner {
         } = question;
         let asked = plan_as_asked(reading, session, place, &statement).await?;
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
+        let ordered = enum_order::settled(&plan, || reading.enum_place(&place.database))?;
         let headings = headings.of(asked.schema());
+        let is_ordered = ordered.is_some();
+        let plan = ordered.unwrap_or(plan);
         let Answered { plan, is_of_now } = by_aggregates(reading, session, plan).await?;
-        // What is stored is another thing with the next write.
-        let shape = shape.filter(|_| !is_of_now);
+        // What is stored is another thing with the next write, and what looks labels up does so in this statement's snapshot.
+        let shape = shape.filter(|_| !is_of_now && !is_ordered);
         let shape = shape.filter(|_| names_tables(reading, session, place, &statement));
         let moment = Asked {
             zone: &reading.zone,
             now_ns: now_of(session.execution_props()),
+            sums_numeric: reading.sums_numeric(),
         };
         let learn = |optimized: &LogicalPlan, is_plain: bool| {
             if let Some(shape) = shape {
@@ -221,6 +226,7 @@ impl QueryPlanner {
                 let moment = Asked {
                     zone: &reading.zone,
                     now_ns: now_of(session.execution_props()),
+                    sums_numeric: reading.sums_numeric(),
                 };
                 self.templates.learn(
                     (place, &moment),

@@ -24,7 +24,6 @@ use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
 
 use crate::planning::recognise;
 use crate::planning::recognised::BoundSeries;
-use crate::semantics::zone::Zone;
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
@@ -62,6 +61,8 @@ struct Key {
     database: String,
     schema: String,
     zone: Arc<str>,
+    /// Sums of integers are `numeric`.
+    sums_numeric: bool,
     shape: String,
 }
 
@@ -125,7 +126,12 @@ impl Templates {
         place: &NameScope,
         shape: &Shape,
     ) -> Option<(Bound, Option<Names>)> {
-        let key = Key::new((place, &reading.zone), shape);
+        let asked = Asked {
+            zone: &reading.zone,
+            now_ns: shape.now_ns(),
+            sums_numeric: reading.sums_numeric(),
+        };
+        let key = Key::new((place, &asked), shape);
         let (kind, headings) = {
             let mut kept = self.lock();
             kept.now += 1;
@@ -142,10 +148,6 @@ impl Templates {
         let Some(schema) = schema.filter(|schema| Arc::ptr_eq(schema, &slots.schema)) else {
             self.lock().remove(&key);
             return None;
-        };
-        let asked = Asked {
-            zone: &reading.zone,
-            now_ns: shape.now_ns(),
         };
         let bound = match &kind {
             Kind::Series(series) => Bound::Series(BoundSeries {
@@ -176,7 +178,7 @@ impl Templates {
         let Ok(Some((kind, bytes))) = kind_of((place, asked), shape, plans, may_be) else {
             return;
         };
-        let key = Key::new((place, asked.zone), shape);
+        let key = Key::new((place, asked), shape);
         let names = headings.into_iter().flat_map(|names| names.iter());
         let bytes = bytes
             + key.bytes()
@@ -272,9 +274,10 @@ fn charged(charge: &Charge) -> usize {
 }
 
 impl Key {
-    fn new((place, zone): (&NameScope, &Zone), shape: &Shape) -> Self {
+    fn new((place, asked): (&NameScope, &Asked<'_>), shape: &Shape) -> Self {
         Self {
-            zone: Arc::clone(zone.name()),
+            zone: Arc::clone(asked.zone.name()),
+            sums_numeric: asked.sums_numeric,
             database: place.database.clone(),
             schema: place.schema.clone(),
             shape: shape.text().to_owned(),

@@ -2,9 +2,11 @@
 //!
 //! To the planner it is a float, because most of what it meets are floats. Does: compare numbers that are too long for a float
 //! exactly with integers and decimals (`rewrite::exact` has kept their digits); end with an error where such a number is divided
-//! by zero; say which values would be `numeric`. Does not: change the type of a value that is returned.
+//! by zero; divide decimals (`quotient.rs`); say which values would be `numeric`. Does not: change the type of a value that is returned.
 //!
 //! The rule comes before types are settled, so that it sees what the statement says and no cast of the planner's own.
+
+mod quotient;
 
 use std::sync::{Arc, LazyLock};
 
@@ -191,6 +193,17 @@ fn divided(
         right.as_ref(),
         Expr::Literal(ScalarValue::Int64(Some(divisor)), _) if *divisor != 0
     );
+    let is_decimal = |expr: &Expr| expr.get_type(schema).is_ok_and(|kind| kind.is_decimal());
+    let is_whole = |expr: &Expr| expr.get_type(schema).is_ok_and(|kind| kind.is_integer());
+    let is_exact = |expr: &Expr| is_decimal(expr) || is_whole(expr);
+    if op == Operator::Divide
+        && (is_decimal(&left) || is_decimal(&right))
+        && (is_exact(&left) && is_exact(&right))
+    {
+        let function = Arc::clone(&quotient::QUOTIENT);
+        let call = ScalarFunction::new_udf(function, vec![*left, *right]);
+        return Transformed::yes(Expr::ScalarFunction(call));
+    }
     let is_ours = !is_sure
         && (is_float(&left, schema) || is_float(&right, schema))
         && is_numeric(&left, schema)

@@ -2,6 +2,7 @@
 //!
 //! Does: read them, and keep where their names stand. Does not: carry them out (`nilometer_service::define` does).
 
+mod enumeration;
 mod index;
 mod sequence;
 mod table;
@@ -119,6 +120,9 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     if grammar.word("sequence") {
         return sequence::create(grammar).map(Some);
     }
+    if grammar.word("type") {
+        return enumeration::create(grammar).map(Some);
+    }
     if grammar.word("extension") {
         return index::extension(grammar).map(Some);
     }
@@ -196,6 +200,8 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
         index::drop(grammar)?
     } else if grammar.word("sequence") {
         sequence::drop(grammar)?
+    } else if grammar.word("type") {
+        enumeration::drop(grammar)?
     } else {
         return Ok(None);
     };
@@ -234,6 +240,8 @@ pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, 
         } else {
             return grammar.expected("RENAME TO or SET (retention = '...')");
         }
+    } else if grammar.word("type") {
+        enumeration::alter(grammar)?
     } else if grammar.word("table") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;

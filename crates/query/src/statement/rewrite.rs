@@ -7,11 +7,13 @@ pub(crate) mod acquisition;
 mod casts;
 pub(super) mod catalogue;
 mod distinct;
+mod enums;
 mod exact;
 mod grouping;
 pub(crate) mod insert_alias;
 mod join;
 mod json;
+mod laterals;
 mod operators;
 mod rows;
 mod sets;
@@ -27,11 +29,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
-use crate::function::{AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET};
+use crate::function::{AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET, TIME_BY_PATTERN};
 use crate::statement::types::{cast, null};
 use crate::walk;
 
+pub(crate) use enums::casts_to_own;
 pub(crate) use join::asof_joins;
+pub(crate) use operators::exists::question_marks;
 pub(crate) use operators::symmetric::between_symmetric;
 use operators::{any, modulo, power, similar, symmetric};
 
@@ -58,6 +62,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         truncate_below_a_second(expr);
         exact::rewrite(expr);
         json::rewrite(expr);
+        enums::rewrite(expr);
         if let Err(error) = similar::rewrite(expr).and_then(|()| grouping::rewrite(expr)) {
             failed = Some(error);
             return ControlFlow::Break(());
@@ -74,6 +79,11 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
                 "age" => age_until_today(function),
                 "encode" => pad_base64(function),
+                "to_date" | "to_timestamp" => {
+                    if let Some(read) = read_by_pattern(function) {
+                        *expr = read;
+                    }
+                }
                 "array_remove" => change_all(function, "array_remove_n", 2),
                 "array_replace" => change_all(function, "array_replace_n", 3),
                 _ => {}
@@ -86,6 +96,37 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     }
     walk::visit_mut(statement, &mut Tables { summaries });
     Ok(())
+}
+
+/// `to_date(text, 'YYYY-MM-DD')` and `to_timestamp(text, pattern)` as casts of what the pattern reads, which is in the session's zone. A
+/// pattern with `%` is one of the library's.
+fn read_by_pattern(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(text)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let is_foreign = matches!(
+        pattern,
+        Expr::Value(value)
+            if matches!(&value.value, Value::SingleQuotedString(text) if text.contains('%'))
+    );
+    if is_foreign {
+        return None;
+    }
+    let read = call_of(TIME_BY_PATTERN, vec![text.clone(), pattern.clone()]);
+    let is_date = function.name.to_string().eq_ignore_ascii_case("to_date");
+    Some(if is_date {
+        let time = cast(read, DataType::Timestamp(None, TimezoneInfo::None));
+        cast(time, DataType::Date)
+    } else {
+        cast(read, DataType::Timestamp(None, TimezoneInfo::Tz))
+    })
 }
 
 /// Functions over windows that the library takes to have a value.
@@ -154,6 +195,11 @@ struct Tables {
 
 impl VisitorMut for Tables {
     type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        laterals::of_select(select);
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         limit_as_fetched(query);

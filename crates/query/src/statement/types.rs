@@ -9,6 +9,8 @@ use nilometer_engine::{
     TimeKind,
 };
 
+use crate::statement::name::Name;
+
 /// What a type in a definition says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
@@ -160,6 +162,91 @@ fn letters(length: CharacterLength) -> Result<u32, String> {
         }
         CharacterLength::Max => Err("write TEXT for text of any length".to_owned()),
     }
+}
+
+/// What a cast to an enumeration becomes.
+pub(crate) const ENUM_CAST: &str = "pg_enum_cast";
+/// By what values of an enumeration are ordered.
+pub(crate) const ENUM_PLACE: &str = "pg_enum_place";
+
+/// Types of `PostgreSQL` that are written by a name alone, and that nobody makes.
+const BUILT_IN: [&str; 44] = [
+    "aclitem",
+    "bit",
+    "box",
+    "bpchar",
+    "cardinal_number",
+    "cid",
+    "cidr",
+    "circle",
+    "citext",
+    "daterange",
+    "geography",
+    "geometry",
+    "hstore",
+    "inet",
+    "int4range",
+    "int8range",
+    "int2vector",
+    "line",
+    "lseg",
+    "macaddr",
+    "macaddr8",
+    "money",
+    "name",
+    "numrange",
+    "oid",
+    "oidvector",
+    "path",
+    "pg_lsn",
+    "pg_snapshot",
+    "point",
+    "polygon",
+    "record",
+    "refcursor",
+    "sql_identifier",
+    "tid",
+    "timetz",
+    "tsquery",
+    "tsrange",
+    "tstzrange",
+    "tsvector",
+    "txid_snapshot",
+    "varbit",
+    "xid",
+    "xml",
+];
+
+/// The name of a type that somebody may have made; `None` = it is one that is known, or has modifiers.
+pub(crate) fn own_name(written: &DataType) -> Option<String> {
+    let DataType::Custom(name, modifiers) = written else {
+        return None;
+    };
+    let parts = name.0.iter().map(|part| part.as_ident().map(Name::from));
+    let parts = parts.collect::<Option<Vec<Name>>>()?;
+    let last = parts.last()?;
+    if !modifiers.is_empty() || !is_own(&last.text) {
+        return None;
+    }
+    Some(last.text.clone())
+}
+
+/// Whether a type of this name would be one that somebody has made.
+pub(crate) fn is_own(name: &str) -> bool {
+    let known = [
+        "tag",
+        "int64",
+        "long",
+        "uint64",
+        "ulong",
+        "serial",
+        "bigserial",
+        "smallserial",
+        "serial2",
+        "serial4",
+        "serial8",
+    ];
+    !is_one_of(name, &known) && !is_one_of(name, &BUILT_IN) && !name.starts_with("reg")
 }
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {

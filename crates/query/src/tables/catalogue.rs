@@ -16,23 +16,26 @@ use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
 use nilometer_service::define::{self, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
-use nilometer_service::{Client, Place, Principal, Privilege, SessionNumbers};
+use nilometer_service::{AdvisoryLocks, Client, Place, Principal, Privilege, SessionNumbers};
 
 use crate::Params;
 use crate::error::Error;
+use crate::function;
 use crate::planning::acquisition::AsKnown;
 use crate::planning::bounds::bound_tables;
+use crate::planning::enum_order;
 use crate::semantics::clocks;
 use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, TableName};
-use crate::statement::{Bounds, Question, Statement, parse, tokens};
+use crate::statement::types::ENUM_PLACE;
+use crate::statement::{Bounds, Question, Statement, asks_names, parse, tokens};
 use crate::tables::aggregate::{AggregateTable, Meant, Reads, Restriction};
 use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
@@ -171,6 +174,10 @@ impl Reading for ReadContext {
         Self::numbers(self)
     }
 
+    fn advisory_locks(&self) -> &Arc<AdvisoryLocks> {
+        &self.shared.advisory_locks
+    }
+
     async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         Self::provider(self, name).await
     }
@@ -223,7 +230,7 @@ impl ReadContext {
     /// The same, for a statement of these tokens.
     pub(crate) fn of_tokens(self, tokens: &[TokenWithSpan]) -> Self {
         Self {
-            asks_names: pg_catalog::mentions(tokens),
+            asks_names: asks_names(tokens),
             ..self
         }
     }
@@ -248,6 +255,12 @@ impl ReadContext {
             Some(client) => &client.numbers,
             None => &self.own_numbers,
         }
+    }
+
+    /// The function that says where a label stands in its enumeration.
+    pub(crate) fn enum_place(&self, database: &str) -> Option<Arc<ScalarUDF>> {
+        let all = pg_catalog::functions(&self.as_reading(), database);
+        all.into_iter().find(|it| it.name() == ENUM_PLACE)
     }
 
     fn as_reading(&self) -> Arc<dyn Reading> {
@@ -356,9 +369,19 @@ impl ReadContext {
                 let _ = session.register_udf(function);
             }
         }
+        if self.sums_numeric() {
+            // Names that are taken are replaced, which cannot fail.
+            let _ = function::register_numeric(&mut session);
+        }
         // The time that now() means in this statement.
         session.mark_start_execution();
         session
+    }
+
+    /// Whether `sum` and `avg` of integers answer `numeric`: for who keeps a connection of `PostgreSQL`'s, but not where answers
+    /// are stored.
+    pub(crate) fn sums_numeric(&self) -> bool {
+        self.client.is_some() && self.reads.is_empty() && matches!(self.meant, Meant::Answer)
     }
 
     /// What plans tables as they were known at a time. In a view times mean the same in every session.
@@ -434,6 +457,8 @@ impl ReadContext {
                 // A view means the same in every session.
                 let plan = times::read(plan, &Zone::default())?;
                 let plan = clocks::settle_view(plan, &self.zone)?;
+                let ordered = enum_order::settled(&plan, || deeper.enum_place(&place.database))?;
+                let plan = ordered.unwrap_or(plan);
                 Ok(match headings.of(plan.schema()) {
                     Some(names) => renamed(plan, &names)?,
                     None => plan,

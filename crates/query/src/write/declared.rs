@@ -16,10 +16,11 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{
     Check, ColumnDef, ColumnSource, ConstraintKind, DeclaredTable, Error as EngineError,
-    LogicalType, RelationSchema, TableSchema, TimeKind,
+    LogicalType, RelationSchema, TableSchema, TimeKind, enum_of_check,
 };
 
 pub(crate) use new::check_new;
+use nilometer_service::ForeignKey;
 use nilometer_service::define::Numbered;
 
 use super::rows::execution;
@@ -243,7 +244,9 @@ impl Rules {
             quoted(&self.name)
         );
         let query = query_of(&text, &writing)?;
-        let reading = writing.reading.excluding(Arc::new(table));
+        let mut reading = writing.reading.excluding(Arc::new(table));
+        let mut enums = self.checks.iter().filter_map(enum_of_check);
+        reading.asks_names |= enums.next().is_some();
         let (session, plan) = writing.plan(&reading, query).await?;
         let mut offended: Option<(usize, usize)> = None;
         let mut before = 0;
@@ -331,8 +334,11 @@ pub(crate) async fn completed(
     Ok(rows)
 }
 
+/// The conditions on a row; foreign keys are looked at when all of them are written.
 fn checks_of(declared: Option<&DeclaredTable>) -> Vec<Check> {
-    declared.map_or_else(Vec::new, |declared| declared.checks.clone())
+    let checks = declared.into_iter().flat_map(|declared| &declared.checks);
+    let conditions = checks.filter(|check| ForeignKey::of(check).is_none());
+    conditions.cloned().collect()
 }
 
 /// A query of our own, with the syntax that statements may have.

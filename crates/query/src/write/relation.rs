@@ -87,7 +87,15 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
     let moves = moves(&schema, &update.values);
     let changes = changed(&schema, &batch, update.position, moves, &reading.zone)?;
     let rows = batch.num_rows();
-    Ok(write(writing, &reading.snapshot, changes, rows, memory).await)
+    Ok(write(
+        writing,
+        &update.name,
+        &reading.snapshot,
+        changes,
+        rows,
+        memory,
+    )
+    .await)
 }
 
 /// Carries out a DELETE. Returns how many rows are gone.
@@ -129,7 +137,7 @@ pub(super) async fn delete<'a>(
         let rows = batch.num_rows();
         let keys = keys(&schema, &batch)?;
         let changes = vec![RelationChange::Delete(schema, keys)];
-        let (done, back) = write(back, &reading.snapshot, changes, rows, memory).await;
+        let (done, back) = write(back, &name, &reading.snapshot, changes, rows, memory).await;
         match done {
             Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
             done => return Ok((done?, back)),
@@ -249,6 +257,7 @@ fn key_texts(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<String>
 /// Writes changes of rows that a snapshot has shown.
 async fn write<'a>(
     writing: Writing<'a>,
+    name: &TableName,
     snapshot: &Arc<Snapshot>,
     changes: Vec<RelationChange>,
     rows: usize,
@@ -260,8 +269,9 @@ async fn write<'a>(
     let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(snapshot);
+    let name = name.clone();
     let done = blocking(&executor, move || {
-        writer.write_relations(Some(&snapshot), &changes)?;
+        writer.write_relations(&name, Some(&snapshot), &changes)?;
         drop(memory);
         Ok(rows as u64)
     });

@@ -8,6 +8,9 @@ use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     Engine, Error as EngineError, RelationChange, RowKey, Snapshot, TableSchema, Transaction,
 };
+use nilometer_service::write_relations;
+
+use crate::statement::name::TableName;
 
 /// Takes the rows of a statement.
 #[derive(Debug, Clone)]
@@ -39,20 +42,15 @@ impl Writer {
         }
     }
 
-    /// Changes relations; with a snapshot, if the rows still are what it shows.
+    /// Changes relations of a schema, with what their foreign keys ask for; with a snapshot, if the rows still are what it shows.
     pub(crate) fn write_relations(
         &self,
+        name: &TableName,
         snapshot: Option<&Snapshot>,
         changes: &[RelationChange],
     ) -> Result<(), EngineError> {
-        self.engine.check_relation_values(changes)?;
-        match (&self.transaction, snapshot) {
-            (Some(transaction), snapshot) => transaction.write_relations(snapshot, changes),
-            (None, Some(snapshot)) => self
-                .engine
-                .write_relations_as_seen(snapshot, changes)
-                .map(drop),
-            (None, None) => self.engine.write_relations(changes).map(drop),
-        }
+        let within = (name.database.as_str(), name.schema.as_str());
+        let transaction = self.transaction.as_ref();
+        write_relations(&self.engine, transaction, snapshot, within, changes)
     }
 }

@@ -23,6 +23,7 @@ mod hostile;
 mod library;
 mod narrowed;
 mod numbers;
+mod numerics;
 mod operators;
 mod oracle;
 mod plain;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, ListBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{
+    Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
+};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray,
-    TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    StringArray, TimestampNanosecondArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field};
 
@@ -27,6 +29,8 @@ pub(crate) enum Scalar {
     Bytes(Arc<[u8]>),
     Time(i64),
     Counts(Vec<i64>),
+    /// Units of the last digit, and how many digits are behind the point.
+    Numeric(i128, u8),
 }
 
 impl Scalar {
@@ -72,6 +76,7 @@ pub(crate) fn order(one: &Scalar, other: &Scalar) -> Ordering {
             one.cmp(other)
         }
         (Scalar::Unsigned(one), Scalar::Unsigned(other)) => one.cmp(other),
+        (Scalar::Numeric(one, _), Scalar::Numeric(other, _)) => one.cmp(other),
         (Scalar::Float(one), Scalar::Float(other)) => nilometer_engine::float_order(*one, *other),
         (Scalar::Text(one), Scalar::Text(other)) => one.cmp(other),
         (Scalar::Bytes(one), Scalar::Bytes(other)) => one.cmp(other),
@@ -88,6 +93,10 @@ pub(crate) fn scalar_at(column: &ArrayRef, row: usize) -> Option<Scalar> {
         DataType::Boolean => Scalar::Bool(column.as_boolean().value(row)),
         DataType::Int64 => Scalar::Int(column.as_primitive::<Int64Type>().value(row)),
         DataType::UInt64 => Scalar::Unsigned(column.as_primitive::<UInt64Type>().value(row)),
+        DataType::Decimal128(_, scale) => Scalar::Numeric(
+            column.as_primitive::<Decimal128Type>().value(row),
+            scale.unsigned_abs(),
+        ),
         DataType::Float64 => Scalar::Float(column.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8 => Scalar::Text(Arc::from(column.as_string::<i32>().value(row))),
         DataType::Binary => Scalar::Bytes(Arc::from(column.as_binary::<i32>().value(row))),
@@ -133,6 +142,14 @@ pub(crate) fn array_of(kind: Type, values: Vec<Option<Scalar>>) -> ArrayRef {
         Type::Time => {
             let times = collect!(values, Time, TimestampNanosecondArray);
             Arc::new(times.with_timezone("UTC"))
+        }
+        Type::Numeric(_) => {
+            let values = values.into_iter().map(|value| match value {
+                Some(Scalar::Numeric(value, _)) => Some(value),
+                _ => None,
+            });
+            let values = values.collect::<Decimal128Array>();
+            Arc::new(values.with_data_type(kind.arrow()))
         }
         Type::Counts => {
             let counts = Field::new_list_field(DataType::Int64, false);

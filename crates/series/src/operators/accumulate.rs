@@ -86,13 +86,23 @@ pub(super) fn kind(
         aggregate,
         Aggregate::Sum(_)
             | Aggregate::Mean(_)
+            | Aggregate::NumericSum(_)
+            | Aggregate::NumericMean(_)
             | Aggregate::Spread(_)
             | Aggregate::Stddev(_)
             | Aggregate::Median(_)
             | Aggregate::Percentile(..)
             | Aggregate::Histogram { .. }
     );
-    if let Some(kind) = operand.filter(|kind| needs_number && !kind.is_number()) {
+    let needs_integer = matches!(
+        aggregate,
+        Aggregate::NumericSum(_) | Aggregate::NumericMean(_)
+    );
+    let is_fit = |kind: &Type| match kind {
+        Type::Float => !needs_integer,
+        kind => !needs_number || kind.is_number(),
+    };
+    if let Some(kind) = operand.filter(|kind| !is_fit(kind)) {
         let text = aggregate.to_string();
         return Err(Error::WrongType {
             operation: text,
@@ -103,6 +113,8 @@ pub(super) fn kind(
         Aggregate::Rows | Aggregate::Count(_) | Aggregate::CountDistinct(_) => Some(Type::Int),
         Aggregate::Select { .. } => operands.last().copied().flatten(),
         Aggregate::Histogram { .. } => Some(Type::Counts),
+        Aggregate::NumericSum(_) => operand.map(|_| Type::Numeric(0)),
+        Aggregate::NumericMean(_) => operand.map(|_| Type::Numeric(MEAN_SCALE)),
         Aggregate::Mean(_)
         | Aggregate::Stddev(_)
         | Aggregate::Median(_)
@@ -116,7 +128,10 @@ impl Accumulator {
     pub(super) fn new(aggregate: &Aggregate) -> Self {
         match aggregate {
             Aggregate::Rows | Aggregate::Count(_) => Self::Count(0),
-            Aggregate::Sum(_) | Aggregate::Mean(_) => Self::Sum {
+            Aggregate::Sum(_)
+            | Aggregate::Mean(_)
+            | Aggregate::NumericSum(_)
+            | Aggregate::NumericMean(_) => Self::Sum {
                 count: 0,
                 total: Total::Integer(0),
             },
@@ -296,6 +311,16 @@ impl Accumulator {
             Self::Sum { count, total } if matches!(aggregate, Aggregate::Mean(_)) => {
                 Some(Scalar::Float(total.float() / count as f64))
             }
+            Self::Sum {
+                count,
+                total: Total::Integer(sum),
+            } if matches!(aggregate, Aggregate::NumericMean(_)) => {
+                Some(Scalar::Numeric(numeric_mean(sum, count), MEAN_SCALE))
+            }
+            Self::Sum {
+                total: Total::Integer(sum),
+                ..
+            } if matches!(aggregate, Aggregate::NumericSum(_)) => Some(Scalar::Numeric(sum, 0)),
             Self::Sum { total, .. } => match (total, kind) {
                 (Total::Integer(sum), Some(kind)) => Some(integer(sum, kind, rules, "sum")?),
                 (total, _) => Some(Scalar::Float(total.float())),
@@ -333,6 +358,22 @@ fn extend(low: &mut Option<Scalar>, high: &mut Option<Scalar>, value: &Scalar) {
     if high.as_ref().is_none_or(|high| order(value, high).is_gt()) {
         *high = Some(value.clone());
     }
+}
+
+/// Digits of a numeric mean behind the point: as many as `PostgreSQL` shows of one from 1 to 9,999.
+pub const MEAN_SCALE: u8 = 16;
+
+/// The mean of so many values, as units of the last of its digits, rounded away from zero where it is between two.
+pub fn numeric_mean(sum: i128, count: u64) -> i128 {
+    const UNIT: i128 = 10_i128.pow(MEAN_SCALE as u32);
+    let count = i128::from(count.max(1));
+    // A remainder is below 2^64, and 2^64 units below 2^118.
+    let rest = (sum % count) * UNIT;
+    let rounded = rest / count;
+    let away = i128::from(2 * (rest % count).abs() >= count) * rest.signum();
+    (sum / count)
+        .saturating_mul(UNIT)
+        .saturating_add(rounded + away)
 }
 
 /// A sum as its type has it; what does not fit ends as the rules say.

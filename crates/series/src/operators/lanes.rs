@@ -71,9 +71,13 @@ impl Lane {
         let operand = operands.first().copied().flatten();
         let column = match (aggregate, operand) {
             (Aggregate::Rows | Aggregate::Count(_), _) => Column::Count(Vec::new()),
-            (Aggregate::Sum(_) | Aggregate::Mean(_), Some(Type::Int | Type::Unsigned)) => {
-                Column::Ints(Sums::default())
-            }
+            (
+                Aggregate::Sum(_)
+                | Aggregate::Mean(_)
+                | Aggregate::NumericSum(_)
+                | Aggregate::NumericMean(_),
+                Some(Type::Int | Type::Unsigned),
+            ) => Column::Ints(Sums::default()),
             (Aggregate::Sum(_) | Aggregate::Mean(_), Some(Type::Float)) => {
                 Column::Floats(Sums::default())
             }
@@ -345,6 +349,8 @@ pub(super) fn is_stored(aggregate: &Aggregate) -> Option<bool> {
         | Aggregate::Count(_)
         | Aggregate::Sum(_)
         | Aggregate::Mean(_)
+        | Aggregate::NumericSum(_)
+        | Aggregate::NumericMean(_)
         | Aggregate::Min(_)
         | Aggregate::Max(_)
         | Aggregate::Spread(_) => Some(false),

@@ -114,6 +114,10 @@ pub enum Aggregate {
     Sum(Expr),
     /// Mean of numbers.
     Mean(Expr),
+    /// Sum of integers that nothing is too large for.
+    NumericSum(Expr),
+    /// Mean of integers with [`MEAN_SCALE`](crate::MEAN_SCALE) digits behind the point, the last one rounded.
+    NumericMean(Expr),
     /// Smallest value. -0.0 is below 0.0, and NaN above everything.
     Min(Expr),
     /// Largest value.
@@ -226,6 +230,8 @@ impl Aggregate {
             | Self::CountDistinct(of)
             | Self::Sum(of)
             | Self::Mean(of)
+            | Self::NumericSum(of)
+            | Self::NumericMean(of)
             | Self::Min(of)
             | Self::Max(of)
             | Self::Spread(of)
@@ -250,6 +256,8 @@ impl Aggregate {
             Self::CountDistinct(of) => Self::CountDistinct(change(of)?),
             Self::Sum(of) => Self::Sum(change(of)?),
             Self::Mean(of) => Self::Mean(change(of)?),
+            Self::NumericSum(of) => Self::NumericSum(change(of)?),
+            Self::NumericMean(of) => Self::NumericMean(change(of)?),
             Self::Min(of) => Self::Min(change(of)?),
             Self::Max(of) => Self::Max(change(of)?),
             Self::Spread(of) => Self::Spread(change(of)?),

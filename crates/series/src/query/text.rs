@@ -170,6 +170,8 @@ impl Display for Aggregate {
             Self::CountDistinct(of) => write!(f, "count(distinct {of})"),
             Self::Sum(of) => write!(f, "sum({of})"),
             Self::Mean(of) => write!(f, "mean({of})"),
+            Self::NumericSum(of) => write!(f, "numeric_sum({of})"),
+            Self::NumericMean(of) => write!(f, "numeric_mean({of})"),
             Self::Min(of) => write!(f, "min({of})"),
             Self::Max(of) => write!(f, "max({of})"),
             Self::Spread(of) => write!(f, "spread({of})"),

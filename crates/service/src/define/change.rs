@@ -11,6 +11,20 @@ use nilometer_engine::{
 use super::error::DefineError;
 use super::policies::PolicySettings;
 
+/// What changes of an enumeration.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EnumChange {
+    /// It gets another label.
+    Add {
+        /// The label.
+        label: String,
+        /// One that is there is no error.
+        if_not_exists: bool,
+        /// Before the label that is named, or behind it; `None` = behind all.
+        beside: Option<(String, bool)>,
+    },
+}
+
 /// One change. Names are as they are kept: a language that folds them to lower case has done so.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
@@ -168,6 +182,27 @@ pub enum Change {
     },
     /// Drops sequences, once all are known to be there and free.
     DropSequences {
+        /// Their names.
+        paths: Vec<Path>,
+        /// Any may be missing.
+        if_exists: bool,
+    },
+    /// Makes an enumeration.
+    CreateEnum {
+        /// Its name.
+        path: Path,
+        /// Its labels in their order.
+        labels: Vec<String>,
+    },
+    /// Changes an enumeration.
+    AlterEnum {
+        /// Its name.
+        path: Path,
+        /// What changes.
+        change: EnumChange,
+    },
+    /// Drops enumerations, once all are known to be there and of no column.
+    DropTypes {
         /// Their names.
         paths: Vec<Path>,
         /// Any may be missing.

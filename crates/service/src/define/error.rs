@@ -22,6 +22,42 @@ pub enum DefineError {
         /// The schema.
         schema: String,
     },
+    /// An enumeration that cannot be.
+    #[error("the enumeration is refused: {reason}")]
+    Enumeration {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A foreign key that cannot be.
+    #[error("the foreign key is refused: {reason}")]
+    ForeignKey {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another relation's foreign key points to it.
+    #[error(
+        "cannot drop table {table} because constraint {constraint} on table {from} depends on it; drop that table first"
+    )]
+    PointedTo {
+        /// The table.
+        table: String,
+        /// The relation that points to it.
+        from: String,
+        /// Its foreign key.
+        constraint: String,
+    },
+    /// A column is of the type.
+    #[error(
+        "cannot drop type {name} because column {column} of table {table} depends on it; drop the table first"
+    )]
+    TypeInUse {
+        /// The type.
+        name: String,
+        /// The table.
+        table: String,
+        /// Its column.
+        column: String,
+    },
     /// The schema is not empty.
     #[error(
         "the schema \"{schema}\" has {tables} tables and {views} views; drop them first, or with it"
@@ -384,6 +420,8 @@ pub enum Object {
     Sequence,
     /// An index.
     Index,
+    /// An enumeration.
+    Type,
 }
 
 impl Object {
@@ -398,6 +436,7 @@ impl Object {
             Self::Column => "column",
             Self::Sequence => "sequence",
             Self::Index => "index",
+            Self::Type => "type",
         }
     }
 }

@@ -44,11 +44,14 @@ pub(crate) const INDEXES: &str = "system indexes";
 pub(crate) const AGGREGATES: &str = "system aggregates";
 /// Up to when retention has taken rows of tables that continuous aggregates are made of, in each schema.
 pub(crate) const ROWS_KEPT: &str = "system aggregate retention";
+/// Enumerations, in each schema.
+pub(crate) const ENUMERATIONS: &str = "system enumerations";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
 
-const ALL: [&str; 22] = [
+const ALL: [&str; 23] = [
     ROWS_KEPT,
+    ENUMERATIONS,
     COMPRESSION,
     CHUNK_SIZES,
     JOBS,

@@ -17,12 +17,14 @@ use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
 use super::records::lack_of_records;
+use super::views::enumerations;
 use super::views::kept as aggregates;
 use super::views::kept_rows::{note_retention, note_retentions};
 use super::views::policies::check_retention;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
+use crate::write::references;
 use crate::write::sessions::Scope;
 
 /// Carries out a change. `scope` is where names without database or schema are.
@@ -157,6 +159,16 @@ pub fn run(
             let names = names.collect::<Result<Vec<_>, _>>()?;
             columns::drop_sequences(engine, &names, if_exists)
         }
+        Change::CreateEnum { path, labels } => {
+            enumerations::create(engine, &place_for(engine, place, path)?, &labels)
+        }
+        Change::AlterEnum { path, change } => {
+            enumerations::alter(engine, &place.table(path)?, change)
+        }
+        Change::DropTypes { paths, if_exists } => {
+            let names = paths.into_iter().map(|path| place.table(path));
+            enumerations::drop(engine, &names.collect::<Result<Vec<_>, _>>()?, if_exists)
+        }
         Change::CreateExtension { name } => match name.as_str() {
             "timescaledb" | "plpgsql" => Ok(()),
             _ => Err(DefineError::Extension { name }.about(Part::Name)),
@@ -214,7 +226,9 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         | Change::RenameSchema { path, .. }
         | Change::SetSchema { path, .. }
         | Change::SetPolicy { path, .. } => (path, true),
-        Change::DropTables { paths, .. } | Change::DropSequences { paths, .. } => {
+        Change::DropTables { paths, .. }
+        | Change::DropSequences { paths, .. }
+        | Change::DropTypes { paths, .. } => {
             for path in paths {
                 check_table(principal, place, path)?;
             }
@@ -231,6 +245,8 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         }
         Change::CreateIndex { path, .. }
         | Change::CreateSequence { path, .. }
+        | Change::CreateEnum { path, .. }
+        | Change::AlterEnum { path, .. }
         | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
@@ -400,6 +416,7 @@ fn create_relation(
     let is_table = snapshot.table(database, schema, relation).is_some();
     let what = if is_table { "table" } else { "relation" };
     must_be_new(!is_taken, what, relation, &in_schema(&name))?;
+    references::check_new(&snapshot, &name, new, &declared)?;
     let names: Vec<&str> = new.columns.iter().map(|it| it.name.as_str()).collect();
     let made = columns::make_sequences(engine, &name, &names, &mut declared)?;
     let is_new = engine.create_declared_relation(database, schema, relation, new, declared);
@@ -426,6 +443,7 @@ fn drop_table(
     if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
         let id = reader.schema().id;
         aggregates::refuse_in_use(&snapshot, &name, |it| *it == AggregateSource::Relation(id))?;
+        references::refuse_pointed_to(&snapshot, &name, reader.schema())?;
         engine.drop_relation(database, schema, table)?;
         return Ok(columns::forget_of_relation(engine, &name, reader.schema())?);
     }

@@ -4,6 +4,7 @@
 //! along when it is renamed or dropped. Does not: understand it; the language that wrote it plans it each time it is read.
 
 pub(super) mod aggregates;
+pub(super) mod enumerations;
 pub(super) mod kept;
 pub(super) mod kept_rows;
 pub(super) mod policies;

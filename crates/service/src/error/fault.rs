@@ -79,6 +79,10 @@ pub enum Fault {
     Deadlock,
     /// The statement changes something where only reading is allowed.
     ReadOnly,
+    /// A type or a label of the name is there already.
+    ObjectExists,
+    /// A row points to none, or another one to it.
+    ForeignKey,
     /// A value for a column that is always generated.
     GeneratedAlways,
     /// A sequence has given its last number.
@@ -107,6 +111,7 @@ impl Fault {
                 "database" => Self::DatabaseExists,
                 "schema" => Self::SchemaExists,
                 "column" | "field" | "tag" => Self::ColumnExists,
+                "type" | "label" => Self::ObjectExists,
                 _ => Self::TableExists,
             },
             EngineError::RelationKey { .. } | EngineError::RowConflict { .. } => Self::DuplicateKey,
@@ -118,6 +123,7 @@ impl Fault {
                 ConstraintKind::TimeRange => Self::TimeRange,
                 ConstraintKind::NotNull => Self::NotNull,
                 ConstraintKind::Check => Self::Check,
+                ConstraintKind::ForeignKey => Self::ForeignKey,
                 ConstraintKind::Unique => Self::DuplicateKey,
             },
             EngineError::RelationChanged { .. }
@@ -148,19 +154,24 @@ impl Fault {
                     Self::UnknownTable
                 }
                 Object::Column => Self::UnknownColumn,
-                Object::Index => Self::UnknownName,
+                Object::Index | Object::Type => Self::UnknownName,
             },
             DefineError::SchemaInUse { .. }
+            | DefineError::PointedTo { .. }
+            | DefineError::TypeInUse { .. }
             | DefineError::NumbersColumn { .. }
             | DefineError::IsInTier { .. }
             | DefineError::Aggregated { .. }
             | DefineError::AggregatedColumn { .. }
             | DefineError::AggregatedChunks { .. }
             | DefineError::StoredAnswers { .. } => Self::InUse,
+            DefineError::ForeignKey { .. } => Self::Definition,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
-            DefineError::SequenceOption { .. } => Self::InvalidParameter,
+            DefineError::SequenceOption { .. } | DefineError::Enumeration { .. } => {
+                Self::InvalidParameter
+            }
             DefineError::NotEmpty { .. }
             | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }

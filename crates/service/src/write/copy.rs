@@ -11,6 +11,7 @@ use nilometer_engine::ingest::{OnConflict, SeenKeys, Session as IngestSession, T
 use nilometer_engine::{Declared, Duplicates, RelationChange, RelationSchema, Transaction};
 
 use super::RowTarget;
+use super::references::write_relations;
 use super::sessions::Scope;
 use crate::define::{
     DefineError, Part, TableName, is_reserved, refuse_stored_answers, unknown_table,
@@ -195,13 +196,10 @@ impl Service {
         self.check_rows(batch.num_rows(), batch.num_columns())?;
         let values = relation.rows_of(batch)?;
         let changes = [RelationChange::Insert(Arc::clone(relation), values)];
-        self.engine().check_relation_values(&changes)?;
-        match &target.transaction {
-            Some(transaction) => transaction.write_relations(None, &changes)?,
-            None => {
-                self.engine().write_relations(&changes)?;
-            }
-        }
+        let (database, schema) = (&target.name.database, &target.name.schema);
+        let transaction = target.transaction.as_ref();
+        let within = (database.as_str(), schema.as_str());
+        write_relations(self.engine(), transaction, None, within, &changes)?;
         Ok(())
     }
 }

@@ -104,11 +104,13 @@ async fn run(
     let time_max = job.time_max.map_or(limit, |own| own.min(limit));
     let executor = Arc::clone(service.executor());
     let work = async {
+        let mut begun = Begun::default();
         loop {
-            let done = work(&service, &*language, &job, &pieces, &mut demands).await;
+            let with = (&pieces, &mut demands);
+            let done = work(&service, &*language, &job, with, &mut begun).await;
             // It has given its turn back: the transaction that it waits for needs one to end.
             let wait = match &done {
-                Err(Ended::Failed(error)) => error.row_wait(),
+                Err(Ended::Failed(error)) if !begun.has_rows => error.row_wait(),
                 _ => None,
             };
             let Some(wait) = wait else { return done };
@@ -131,6 +133,11 @@ async fn run(
         }
         ended = work => ended,
     };
+    if job.session.transaction.is_none()
+        && let Some(client) = &job.session.client
+    {
+        client.locks.end_transaction();
+    }
     let refused = match ended {
         Some(Ok(Ok(()))) => return,
         Some(Ok(Err(Ended::Refused(refused)))) => *refused,
@@ -147,6 +154,17 @@ async fn run(
     };
     // Whoever does not listen any more does not need the error.
     let _ = pieces.send(Piece::Failed(Box::new(refused))).await;
+}
+
+/// How far a statement came before it had to wait for another's transaction and begin again.
+#[derive(Debug, Default)]
+struct Begun {
+    /// The client knows the columns.
+    is_described: bool,
+    /// It wants so many rows.
+    wanted: Option<usize>,
+    /// It has some.
+    has_rows: bool,
 }
 
 /// Why a statement ended before its last row.
@@ -171,8 +189,8 @@ async fn work(
     service: &Service,
     language: &dyn Language,
     job: &Job,
-    pieces: &mpsc::Sender<Piece>,
-    demands: &mut mpsc::Receiver<usize>,
+    (pieces, demands): (&mpsc::Sender<Piece>, &mut mpsc::Receiver<usize>),
+    begun: &mut Begun,
 ) -> Result<(), Ended> {
     let mut turn = Some(service.turn_for(&job.text).await?);
     let _running = service.counters().queries_running.enter();
@@ -192,8 +210,11 @@ async fn work(
         ))));
     };
     let (columns, formats) = (encoder.columns().to_vec(), encoder.formats().to_vec());
-    let _ = pieces.send(Piece::Columns(columns, formats)).await;
-    let sent = send(service, &mut turn, (&encoder, rows), pieces, demands).await?;
+    if !std::mem::replace(&mut begun.is_described, true) {
+        let _ = pieces.send(Piece::Columns(columns, formats)).await;
+    }
+    let with = (pieces, demands);
+    let sent = send(service, &mut turn, (&encoder, rows), with, begun).await?;
     service.counters().rows_answered.add(sent);
     Ok(())
 }
@@ -220,13 +241,18 @@ async fn send(
     service: &Service,
     turn: &mut Option<Turn>,
     (encoder, mut answer): (&Encoder, RowStream),
-    pieces: &mpsc::Sender<Piece>,
-    demands: &mut mpsc::Receiver<usize>,
+    (pieces, demands): (&mpsc::Sender<Piece>, &mut mpsc::Receiver<usize>),
+    begun: &mut Begun,
 ) -> Result<u64, Ended> {
     let mut out = BytesMut::new();
     encoder.begin(&mut out);
     let mut all = 0u64;
-    let Some(mut wanted) = demands.recv().await else {
+    let first = match begun.wanted {
+        Some(wanted) => Some(wanted),
+        None => demands.recv().await,
+    };
+    begun.wanted = first;
+    let Some(mut wanted) = first else {
         return Ok(all);
     };
     let mut since = 0u64;
@@ -236,6 +262,7 @@ async fn send(
         let mut row = 0;
         while row < batch.num_rows() {
             if wanted == 0 {
+                begun.has_rows = true;
                 let is_taken = hand_over(&mut answer, &mut out, pieces).await?;
                 let suspended = pieces.send(Piece::Suspended { rows: since });
                 if !is_taken || suspended.await.is_err() {
@@ -253,8 +280,11 @@ async fn send(
             all += 1;
             since += 1;
             wanted = wanted.saturating_sub(usize::from(wanted != usize::MAX));
-            if out.len() >= CHUNK_BYTES && !hand_over(&mut answer, &mut out, pieces).await? {
-                return Ok(all);
+            if out.len() >= CHUNK_BYTES {
+                begun.has_rows = true;
+                if !hand_over(&mut answer, &mut out, pieces).await? {
+                    return Ok(all);
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nilometer_service::{Client, SessionNumbers};
+use nilometer_service::{Client, SessionLocks, SessionNumbers};
 
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 use crate::statement::Mode;
@@ -124,6 +124,7 @@ pub(crate) struct Settings {
     user: String,
     /// What the connection was given of sequences, which no rollback takes back.
     numbers: Arc<SessionNumbers>,
+    locks: Arc<SessionLocks>,
 }
 
 /// The name as clients have always been told it.
@@ -142,7 +143,13 @@ impl Settings {
             set: BTreeMap::new(),
             user: user.to_owned(),
             numbers: Arc::default(),
+            locks: Arc::default(),
         }
+    }
+
+    /// The advisory locks of the connection.
+    pub(crate) fn locks(&self) -> &Arc<SessionLocks> {
+        &self.locks
     }
 
     fn known(name: &str) -> Option<&'static (&'static str, &'static str, Rule, bool)> {
@@ -287,6 +294,7 @@ impl Settings {
             process,
             settings,
             numbers: Arc::clone(&self.numbers),
+            locks: Arc::clone(&self.locks),
         }
     }
 

@@ -217,6 +217,8 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::Locked => "55P03",
         Fault::Deadlock => "40P01",
         Fault::ReadOnly => READ_ONLY,
+        Fault::ObjectExists => "42710",
+        Fault::ForeignKey => "23503",
         Fault::GeneratedAlways => "428C9",
         Fault::SequenceLimit => "2200H",
         Fault::InvalidParameter => "22023",

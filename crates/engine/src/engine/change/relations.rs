@@ -58,6 +58,13 @@ impl Engine {
 }
 
 impl RelationChange {
+    /// The relation.
+    pub fn schema(&self) -> &Arc<RelationSchema> {
+        match self {
+            Self::Insert(schema, _) | Self::Replace(schema, _) | Self::Delete(schema, _) => schema,
+        }
+    }
+
     /// Rows, or keys, that it names.
     pub(crate) fn rows(&self) -> usize {
         match self {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array, ListArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Decimal128Type, Field, FieldRef, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -24,6 +25,7 @@ use datafusion::logical_expr::{
 };
 
 use super::dense::{Dense, Grouped, Rows, Single};
+use super::numeric::{MEAN, means};
 
 /// What a sum is while it is added up. The digits are a formality: all of the 128 bits are used.
 const STATE: DataType = DataType::Decimal128(38, 0);
@@ -121,7 +123,7 @@ impl AggregateUDFImpl for Sum {
 }
 
 /// Calls with the row and the value of each integer that is there.
-fn each(values: &[ArrayRef], mut take: impl FnMut(usize, i128)) -> Result<()> {
+pub(super) fn each(values: &[ArrayRef], mut take: impl FnMut(usize, i128)) -> Result<()> {
     fn run<T: ArrowPrimitiveType>(values: &ArrayRef, mut take: impl FnMut(usize, i128))
     where
         i128: From<T::Native>,
@@ -138,6 +140,12 @@ fn each(values: &[ArrayRef], mut take: impl FnMut(usize, i128)) -> Result<()> {
     };
     match values.data_type() {
         DataType::Int64 => run::<Int64Type>(values, &mut take),
+        DataType::Int32 => run::<Int32Type>(values, &mut take),
+        DataType::Int16 => run::<Int16Type>(values, &mut take),
+        DataType::Int8 => run::<Int8Type>(values, &mut take),
+        DataType::UInt32 => run::<UInt32Type>(values, &mut take),
+        DataType::UInt16 => run::<UInt16Type>(values, &mut take),
+        DataType::UInt8 => run::<UInt8Type>(values, &mut take),
         DataType::UInt64 => run::<UInt64Type>(values, &mut take),
         DataType::Decimal128(38, 0) => run::<Decimal128Type>(values, &mut take),
         kind => return internal_err!("a sum of integers was given {kind}"),
@@ -146,7 +154,10 @@ fn each(values: &[ArrayRef], mut take: impl FnMut(usize, i128)) -> Result<()> {
 }
 
 /// Sums as they are answered.
-fn answer(sums: impl Iterator<Item = Option<i128>>, kind: &DataType) -> Result<ArrayRef> {
+pub(super) fn answer(
+    sums: impl Iterator<Item = Option<i128>>,
+    kind: &DataType,
+) -> Result<ArrayRef> {
     fn fitting<T: TryFrom<i128>>(
         sums: impl Iterator<Item = Option<i128>>,
     ) -> Result<Vec<Option<T>>> {
@@ -160,19 +171,23 @@ fn answer(sums: impl Iterator<Item = Option<i128>>, kind: &DataType) -> Result<A
         .collect()
     }
     Ok(match kind {
+        DataType::Decimal128(38, 0) => {
+            let sums = sums.collect::<Decimal128Array>();
+            Arc::new(sums.with_data_type(STATE))
+        }
         DataType::UInt64 => Arc::new(UInt64Array::from(fitting::<u64>(sums)?)),
         _ => Arc::new(Int64Array::from(fitting::<i64>(sums)?)),
     })
 }
 
-struct Sums {
+pub(super) struct Sums {
     kind: DataType,
     /// `None` = no value yet.
     sums: Vec<Option<i128>>,
 }
 
 impl Sums {
-    fn new(kind: &DataType) -> Self {
+    pub(super) fn new(kind: &DataType) -> Self {
         Self {
             kind: kind.clone(),
             sums: Vec::new(),
@@ -240,16 +255,16 @@ impl Dense for Sums {
     }
 }
 
-/// The sum of a frame that moves over rows.
+/// The sum, or mean, of a frame that moves over rows.
 #[derive(Debug)]
-struct Sliding {
+pub(super) struct Sliding {
     kind: DataType,
     sum: i128,
     values: u64,
 }
 
 impl Sliding {
-    fn new(kind: &DataType) -> Self {
+    pub(super) fn new(kind: &DataType) -> Self {
         Self {
             kind: kind.clone(),
             sum: 0,
@@ -282,8 +297,12 @@ impl Accumulator for Sliding {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = answer(std::iter::once(self.known()), &self.kind)?;
-        ScalarValue::try_from_array(&sum, 0)
+        let answered = if self.kind == MEAN {
+            means(std::iter::once((self.sum, self.values)))
+        } else {
+            answer(std::iter::once(self.known()), &self.kind)?
+        };
+        ScalarValue::try_from_array(&answered, 0)
     }
 
     fn size(&self) -> usize {

@@ -64,6 +64,9 @@ impl ExprPlanner for JsonOperators {
             {
                 self.call("jsonb_concat", sides())
             }
+            B::Question => self.call("jsonb_exists", sides()),
+            B::QuestionPipe => self.call("jsonb_exists_any", sides()),
+            B::QuestionAnd => self.call("jsonb_exists_all", sides()),
             B::Minus if is_json(&expr.left) == Some("jsonb") => self.call("jsonb_delete", sides()),
             B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq => {
                 return Ok(PlannerResult::Original(self.compared(expr, schema)));

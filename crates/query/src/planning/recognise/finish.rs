@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Narrowing, TIME_COLUMN, TimeKind, shown_time_type};
 use nilometer_series::{
-    Aggregate, Binary, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules,
-    Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
+    Aggregate, Binary, Column as SeriesColumn, Expr, Limit, Literal, MEAN_SCALE, Order, OrderBy,
+    Rules, Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
 };
 
 use super::condition;
@@ -231,6 +231,8 @@ impl View {
             Expr::Aggregate(aggregate) => match aggregate.as_ref() {
                 Aggregate::Rows | Aggregate::Count(_) => Some(Type::Int),
                 Aggregate::Mean(_) => Some(Type::Float),
+                Aggregate::NumericSum(_) => Some(Type::Numeric(0)),
+                Aggregate::NumericMean(_) => Some(Type::Numeric(MEAN_SCALE)),
                 Aggregate::Sum(of)
                 | Aggregate::Min(of)
                 | Aggregate::Max(of)

@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, Sort, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Expr, LogicalPlan, Operator, Projection, Window,
+    Aggregate, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window,
     WindowFunctionDefinition,
 };
 use nilometer_engine::TimeKind;
@@ -18,7 +18,7 @@ use nilometer_series::{
 };
 
 use super::view::{Column, Grouped, View};
-use crate::function::{self, Buckets, TIME_BUCKET};
+use crate::function::{self, Buckets, NUMERIC_MEAN, NUMERIC_SUM, TIME_BUCKET, sums_numeric};
 use crate::walk::ExprWalk;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -292,12 +292,25 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
     let is_number = matches!(kind, Some(Type::Int | Type::Unsigned | Type::Float));
     Some(match name {
         "count" => SeriesAggregate::Count(of),
+        "sum" | "avg" if sums_numeric(&call.func) && is_number && kind != Some(Type::Float) => {
+            return numeric(call, of, input);
+        }
         "sum" if is_number => SeriesAggregate::Sum(of),
         "avg" if is_number => SeriesAggregate::Mean(of),
         // Of the time too.
         "min" => SeriesAggregate::Min(of),
         "max" => SeriesAggregate::Max(of),
         _ => return None,
+    })
+}
+
+/// A sum or mean of integers that is `numeric`; that of an `integer` is a `bigint`.
+fn numeric(call: &AggregateFunction, of: SeriesExpr, input: &DFSchema) -> Option<SeriesAggregate> {
+    let call = Expr::AggregateFunction(call.clone());
+    Some(match call.get_type(input).ok()? {
+        kind if kind == NUMERIC_MEAN => SeriesAggregate::NumericMean(of),
+        kind if kind == NUMERIC_SUM => SeriesAggregate::NumericSum(of),
+        _ => SeriesAggregate::Sum(of),
     })
 }
 

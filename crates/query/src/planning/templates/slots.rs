@@ -33,6 +33,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) zone: &'a Zone,
     /// What `now()` says.
     pub(crate) now_ns: i64,
+    /// Sums of integers are `numeric`.
+    pub(crate) sums_numeric: bool,
 }
 
 /// How a text is read as a time.

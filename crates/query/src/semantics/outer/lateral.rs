@@ -1,12 +1,13 @@
-//! `LATERAL` that selects the outer row's columns: `(SELECT a.v + 1 AS y)`, `(VALUES (a.v), (a.w)) AS x(y)`, `(SELECT b.w - a.v ...)`.
+//! `LATERAL` that selects the outer row's columns: `(SELECT a.v + 1 AS y)`, `(VALUES (a.v), (a.w)) AS x(y)`, `(SELECT b.w - a.v ...)`,
+//! `(SELECT unnest(a.list) AS x)`.
 
 use std::sync::Arc;
 
 use datafusion::common::{Column, JoinType, Result, TableReference, UnnestOptions};
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{
-    Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Subquery, SubqueryAlias, Values,
-    cast, lit, when,
+    Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Subquery, SubqueryAlias, Unnest,
+    Values, cast, lit, when,
 };
 
 use super::values::Rows;
@@ -54,6 +55,9 @@ pub(super) fn joined(join: &Join, tables: &mut usize) -> Result<Option<LogicalPl
             above(join, join.left.as_ref().clone(), exprs).map(Some)
         }
         LogicalPlan::Values(values) => rows(join, values, exprs).map(Some),
+        LogicalPlan::Unnest(unnest) if join.join_type == JoinType::Inner => {
+            unnested(join, unnest, exprs)
+        }
         input if exprs.iter().any(Expr::contains_outer) => {
             selected_above(join, subquery, input, exprs).map(Some)
         }
@@ -102,6 +106,29 @@ fn rows(join: &Join, values: &Values, exprs: Vec<Expr>) -> Result<LogicalPlan> {
         })
         .collect::<Result<_>>()?;
     above(join, plan, exprs)
+}
+
+/// The rows of arrays of the outer row beside it; `None` = the arrays come from a table.
+fn unnested(join: &Join, unnest: &Unnest, exprs: Vec<Expr>) -> Result<Option<LogicalPlan>> {
+    let left = join.left.schema();
+    let Some((lists, LogicalPlan::EmptyRelation(empty))) = selected(&unnest.input)? else {
+        return Ok(None);
+    };
+    if !empty.produce_one_row {
+        return Ok(None);
+    }
+    let mut columns: Vec<Expr> = left.columns().into_iter().map(Expr::Column).collect();
+    for (list, column) in lists.into_iter().zip(unnest.input.schema().columns()) {
+        if has_subquery(&list)? {
+            return Ok(None);
+        }
+        columns.push(beside(list, left)?.alias_qualified(column.relation, column.name));
+    }
+    let plan = LogicalPlanBuilder::from(join.left.as_ref().clone())
+        .project(columns)?
+        .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
+        .build()?;
+    above(join, plan, exprs).map(Some)
 }
 
 /// The join with the inner columns as they are, and above it what was selected.

@@ -2,6 +2,7 @@
 //!
 //! Does: read columns and keys, and refuse what would not be checked. Does not: look names up, or make anything.
 
+mod foreign;
 mod keys;
 
 use std::collections::BTreeSet;
@@ -12,16 +13,17 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
-    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, LogicalType,
+    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, ENUM_LABEL, LogicalType,
     PhysicalType, TIME_COLUMN, TimeKind,
 };
-use nilometer_service::NewTable;
 use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
+use nilometer_service::{NewTable, REFERENCES};
 
+use super::enumeration::own_type;
 use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
-use crate::statement::name::Name;
+use crate::statement::name::{Name, always_quoted, literal};
 use crate::statement::settings;
 use crate::statement::types::{self, Written};
 use crate::walk;
@@ -109,6 +111,7 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         if let Some(column) = body.columns.iter().find(|column| column.is_tag) {
             return Err(refused(TAGS_NEED_A_TIME, column.type_at));
         }
+        foreign::check_columns(&body)?;
         let checks = named_checks(&path.last.text, std::mem::take(&mut body.checks));
         let (new, mut declared) = relation(body, start)?;
         declared.table.checks = checks;
@@ -127,6 +130,7 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
             }
         }));
     };
+    foreign::refuse_in_table(&body, start)?;
     let mut columns: Vec<Column> = Vec::new();
     let table = path.last.text.as_str();
     let mut declared = DeclaredTable {
@@ -293,6 +297,18 @@ pub(super) fn added_column(grammar: &mut Grammar<'_>) -> Result<Option<Column>, 
     let mut body = Body::default();
     column(grammar, &mut body)?;
     if let Some(check) = body.checks.first() {
+        if check.expression.starts_with(REFERENCES) {
+            return Err(refused(
+                "a foreign key is set when the table is made, among tables without a time",
+                None,
+            ));
+        }
+        if check.expression.starts_with(ENUM_LABEL) {
+            return Err(refused(
+                "a column of an enumeration is there from the start; make the table with it, or add the column as TEXT",
+                None,
+            ));
+        }
         return Err(refused(
             &format!(
                 "rows that are there would not be looked at, so CHECK ({}) is set when the table is made",
@@ -336,7 +352,14 @@ fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
             body.checks.push(check(grammar, constraint)?);
             return Ok(());
         }
-        for word in ["foreign", "exclude", "like", "index"] {
+        if grammar.words(&["foreign", "key"]) {
+            let columns = grammar.names()?;
+            grammar.expect_word("REFERENCES")?;
+            let check = foreign::references(grammar, columns, constraint)?;
+            body.checks.push(check);
+            return Ok(());
+        }
+        for word in ["exclude", "like", "index"] {
             if grammar.word(word) {
                 return Err(not_checked(word, at));
             }
@@ -391,7 +414,12 @@ fn named_checks(table: &str, checks: Vec<WrittenCheck>) -> Vec<Check> {
     for check in checks {
         let name = check.name.unwrap_or_else(|| {
             let column = check.column.map_or_else(String::new, |it| format!("_{it}"));
-            let first = format!("{table}{column}_check");
+            let kind = if check.expression.starts_with(REFERENCES) {
+                "fkey"
+            } else {
+                "check"
+            };
+            let first = format!("{table}{column}_{kind}");
             let is_taken = |name: &String| {
                 given.contains(name) || named.iter().any(|other| other.name == *name)
             };
@@ -436,7 +464,25 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let name = grammar.name()?;
     let (written, type_at) = grammar.data_type()?;
     let serial = serial_type(&written);
-    let of = serial.map_or_else(|| types::read(&written), Ok);
+    let own = serial.is_none().then(|| own_type(&written)).flatten();
+    if let Some(of) = &own {
+        let expression = format!(
+            "{ENUM_LABEL}({}, {})",
+            literal(of),
+            always_quoted(&name.text)
+        );
+        body.checks.push(WrittenCheck {
+            name: None,
+            column: Some(name.text.clone()),
+            expression,
+        });
+    }
+    let of = match (serial, own) {
+        (Some(serial), _) => Ok(serial),
+        // An enumeration is text with that CHECK.
+        (None, Some(_)) => Ok(Written::Value(PhysicalType::Text)),
+        (None, None) => types::read(&written),
+    };
     let of = of.map_err(|message| Error::Plan {
         message,
         position: type_at,
@@ -478,6 +524,9 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
             });
         } else if grammar.word("check") {
             body.checks.push(check(grammar, constraint.take())?);
+        } else if grammar.word("references") {
+            let check = foreign::references(grammar, vec![name.clone()], constraint.take())?;
+            body.checks.push(check);
         } else if grammar.word("generated") {
             let is_integer = matches!(of, Written::Logical(of) if of.is_integer())
                 || of == Written::Value(PhysicalType::I64);
@@ -605,10 +654,8 @@ fn identity(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<Numbered,
 
 /// What a column may say in other databases, and what would come of it here.
 fn refuse_rest(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<(), Error> {
-    for word in ["references", "collate"] {
-        if grammar.word(word) {
-            return Err(not_checked(word, at));
-        }
+    if grammar.word("collate") {
+        return Err(not_checked("collate", at));
     }
     for word in ["identity", "auto_increment", "autoincrement"] {
         if grammar.word(word) {

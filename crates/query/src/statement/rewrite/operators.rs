@@ -1,6 +1,8 @@
-//! Operators that the parser or the planner lacks, or has otherwise: `= ANY`, `%`, `^`, `SIMILAR TO`, `BETWEEN SYMMETRIC`.
+//! Operators that the parser or the planner lacks, or has otherwise: `= ANY`, `%`, `^`, `SIMILAR TO`, `BETWEEN SYMMETRIC`,
+//! `?`, `?|`, `?&`.
 
 pub(super) mod any;
+pub(super) mod exists;
 pub(super) mod modulo;
 pub(super) mod power;
 pub(super) mod similar;

@@ -23,9 +23,14 @@ const SETS: [&str; 7] = [
     "jsonb_object_keys",
 ];
 
-fn is_set(name: &str) -> bool {
+pub(super) fn is_set(name: &str) -> bool {
     let name = name.to_lowercase();
     SETS.contains(&name.as_str()) || is_rows(&name)
+}
+
+/// Whether a function of this name answers the elements of a JSON array, in a column that is called `value`.
+pub(super) fn is_elements(name: &str) -> bool {
+    is_set(name) && name.contains("_array_elements")
 }
 
 /// Unnests them where they are columns of a query.

@@ -2,6 +2,7 @@
 
 use arrow::datatypes::{DataType, Field};
 use nilometer_engine::SQL_TYPE;
+use nilometer_service::{ForeignKey, OnChange};
 
 use super::fixed::{self, Type};
 use super::objects::{Catalogue, Index, Object, Of};
@@ -195,9 +196,48 @@ pub(super) fn index(catalogue: &Catalogue, object: &Object, column: i64) -> Opti
     ))
 }
 
+/// The columns that a foreign key points to.
+pub(super) fn targets(catalogue: &Catalogue, object: &Object, key: &ForeignKey) -> Vec<String> {
+    if !key.to_columns.is_empty() {
+        return key.to_columns.clone();
+    }
+    let indexes = catalogue.objects.iter();
+    let mut primary = indexes.filter_map(|it| match &it.of {
+        Of::Index(index) if index.is_primary && it.schema == object.schema => Some(index),
+        _ => None,
+    });
+    let index = primary.find(|index| {
+        let table = catalogue.objects.get(index.table);
+        table.is_some_and(|table| table.name == key.to)
+    });
+    index.map_or_else(Vec::new, |index| names(catalogue, index))
+}
+
+fn foreign_key(catalogue: &Catalogue, object: &Object, key: &ForeignKey) -> String {
+    let listed = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        names.join(", ")
+    };
+    let mut text = format!(
+        "FOREIGN KEY ({}) REFERENCES {}({})",
+        listed(&key.columns),
+        quoted(&key.to),
+        listed(&targets(catalogue, object, key))
+    );
+    for (what, on) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+        if on != OnChange::NoAction {
+            text.extend([" ON ", what, " ", on.text()]);
+        }
+    }
+    text
+}
+
 /// `pg_get_constraintdef`.
 pub(super) fn constraint(catalogue: &Catalogue, oid: i64) -> Option<String> {
-    if let Some((_, check)) = catalogue.check(oid) {
+    if let Some((object, check)) = catalogue.check(oid) {
+        if let Some(key) = ForeignKey::of(check) {
+            return Some(foreign_key(catalogue, object, &key));
+        }
         return Some(format!("CHECK (({}))", check.expression));
     }
     let mut indexes = catalogue.objects.iter();

@@ -4,7 +4,9 @@
 //! Does: say for each its arguments, its type and what it answers, one row at a time. Does not: read a table; most answer from
 //! [`Catalogue`], which is made when the first of them needs it.
 
+mod advisory;
 mod call;
+mod enumerations;
 mod hypertables;
 mod names;
 mod privileges;
@@ -34,7 +36,9 @@ pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<S
         reading: Arc::clone(reading),
         database: database.to_owned(),
     });
-    let parts: [&[Call]; 6] = [
+    let parts: [&[Call]; 8] = [
+        advisory::CALLS,
+        enumerations::CALLS,
         hypertables::CALLS,
         sequence::CALLS,
         session::CALLS,

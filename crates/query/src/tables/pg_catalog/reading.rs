@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::TableProvider;
 use nilometer_engine::Snapshot;
-use nilometer_service::{SessionNumbers, define};
+use nilometer_service::{AdvisoryLocks, SessionNumbers, define};
 
 use super::objects::{Catalogue, Reader};
 use crate::error::Error;
@@ -31,6 +31,9 @@ pub(crate) trait Reading: std::fmt::Debug + Send + Sync {
 
     /// What the session was given of sequences.
     fn numbers(&self) -> &SessionNumbers;
+
+    /// The advisory locks of all sessions.
+    fn advisory_locks(&self) -> &Arc<AdvisoryLocks>;
 
     /// A table or view.
     async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>>;

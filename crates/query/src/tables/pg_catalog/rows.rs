@@ -1,10 +1,12 @@
 //! Rows of `pg_catalog`.
 
 mod declared;
+mod enumerations;
 pub(super) mod standard;
 pub(super) mod timescale;
 
 use datafusion::common::Result;
+use nilometer_service::ForeignKey;
 use nilometer_service::define::NumberedBy;
 
 use super::cells::{Cell, Sink};
@@ -34,6 +36,8 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "pg_settings" => settings(source, sink),
         "pg_attrdef" => declared::defaults(source, sink),
         "pg_description" => declared::comments(source, sink),
+        "pg_enum" => enumerations::labels(source, sink),
+        "pg_type" => enumerations::types(source, sink),
         "pg_extension" => timescale::extensions(sink),
         name => match fixed::rows(name) {
             Some(rows) => fixed_rows(source, rows, sink),
@@ -94,7 +98,13 @@ fn classes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .map_or(0, |columns| columns.fields().len())
                     .into(),
             },
-            "relchecks" => object.checks().len().into(),
+            "relchecks" => {
+                let checks = object.checks().iter();
+                checks
+                    .filter(|it| ForeignKey::of(it).is_none())
+                    .count()
+                    .into()
+            }
             "relhasindex" => catalogue.is_indexed(object.oid).into(),
             "relpersistence" => "p".into(),
             "relreplident" => match object.kind() {

@@ -6,8 +6,13 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::datasource::MemTable;
 use nilometer_engine::{
     Check, ColumnKind, Declared, DeclaredTime, LogicalType, PhysicalType, TIME_COLUMN, TimeKind,
+    enum_of_check,
 };
-use nilometer_service::define::{Change, Numbered, TableChange};
+use nilometer_service::define::{
+    Change, DefineError, Numbered, Object, TableChange, missing_enumeration,
+};
+
+use nilometer_service::ForeignKey;
 
 use crate::Params;
 use crate::error::Error;
@@ -38,10 +43,12 @@ pub(crate) async fn check_new(
         let text = format!("SELECT {}", new.defaults.join(", "));
         planned(reading, place, &text).await?;
     }
-    if new.checks.is_empty() {
+    let is_condition = |check: &&Check| ForeignKey::of(check).is_none();
+    let conditions = new.checks.iter().filter(is_condition);
+    if conditions.clone().next().is_none() {
         return Ok(());
     }
-    let conditions = new.checks.iter().map(|check| check.expression.as_str());
+    let conditions = conditions.map(|check| check.expression.as_str());
     let conditions: Vec<String> = conditions.map(|it| format!("({it}) IS FALSE")).collect();
     let text = format!(
         "SELECT {} FROM {EXCLUDED} AS {}",
@@ -49,7 +56,23 @@ pub(crate) async fn check_new(
         quoted(new.table)
     );
     let rows = MemTable::try_new(Arc::new(Schema::new(new.columns)), vec![Vec::new()])?;
-    planned(&reading.excluding(Arc::new(rows)), place, &text).await
+    let within = (place.database.as_str(), place.schema.as_str());
+    if let Some(name) = missing_enumeration(&reading.snapshot, within, new.checks) {
+        let what = Object::Type;
+        let nearest = None;
+        let unknown = DefineError::Unknown {
+            what,
+            name,
+            nearest,
+        };
+        return Err(Error::of_name(unknown, None));
+    }
+    let mut reading = reading.excluding(Arc::new(rows));
+    reading.asks_names |= new
+        .checks
+        .iter()
+        .any(|check| enum_of_check(check).is_some());
+    planned(&reading, place, &text).await
 }
 
 /// Plans a query of ours. Where its parts stand in the statement is not known any more.

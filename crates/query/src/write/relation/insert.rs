@@ -82,9 +82,10 @@ pub(crate) async fn insert<'a>(
         writing.release();
         let writer = writing.writer();
         let executor = writing.executor();
+        let place = name.clone();
         let done = blocking(&executor, move || {
             let written = rows.len() as u64;
-            writer.write_relations(None, &[RelationChange::Insert(schema, rows)])?;
+            writer.write_relations(&place, None, &[RelationChange::Insert(schema, rows)])?;
             drop(memory);
             Ok(written)
         });
@@ -391,7 +392,7 @@ async fn once<'a>(
     if !new.is_empty() {
         changes.push(RelationChange::Insert(Arc::clone(schema), new));
     }
-    Ok(write(writing, &snapshot, changes, count, memory).await)
+    Ok(write(writing, name, &snapshot, changes, count, memory).await)
 }
 
 /// The query for the rows that are there, as they shall be.

@@ -506,6 +506,10 @@ fn encode(value: Option<&Scalar>, key: &mut Vec<u8>) {
             key.push(1);
             key.extend(value.to_bits().to_le_bytes());
         }
+        Some(Scalar::Numeric(value, _)) => {
+            key.push(1);
+            key.extend(value.to_le_bytes());
+        }
         Some(Scalar::Text(text)) => bytes(text.as_bytes(), key),
         Some(Scalar::Bytes(all)) => bytes(all, key),
         Some(Scalar::Counts(counts)) => {

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    TimestampNanosecondArray, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 
-use super::super::accumulate::{Accumulator, integer};
+use super::super::accumulate::{Accumulator, MEAN_SCALE, integer, numeric_mean};
 use super::extremes::Extreme;
 use super::sums::Sums;
 use super::{Column, Lane};
@@ -30,6 +31,9 @@ impl Lane {
                 let counts = each(counts, cells);
                 let counts = counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
                 Arc::new(Int64Array::from_iter_values(counts))
+            }
+            Column::Ints(sums) if matches!(kind, Some(Type::Numeric(_))) => {
+                numeric(sums, cells, &self.aggregate)
             }
             Column::Ints(sums) if is_mean => mean(sums, cells, float),
             Column::Ints(sums) => whole(sums, cells, kind.unwrap_or(Type::Int), self.rules)?,
@@ -155,6 +159,22 @@ fn whole(sums: &Sums<i128>, cells: &[u32], kind: Type, rules: Rules) -> Result<A
         });
     }
     Ok(Arc::new(Int64Array::new(ScalarBuffer::from(all), nulls)))
+}
+
+fn numeric(sums: &Sums<i128>, cells: &[u32], aggregate: &Aggregate) -> ArrayRef {
+    let counts = || each(&sums.counts, cells);
+    let totals = each(&sums.totals, cells);
+    let is_mean = matches!(aggregate, Aggregate::NumericMean(_));
+    let (scale, values): (u8, Vec<i128>) = if is_mean {
+        let means = totals.zip(counts());
+        let means = means.map(|(total, count)| numeric_mean(total, count));
+        (MEAN_SCALE, means.collect())
+    } else {
+        (0, totals.collect())
+    };
+    let nulls = nulls(counts().map(|count| count > 0));
+    let values = Decimal128Array::new(ScalarBuffer::from(values), nulls);
+    Arc::new(values.with_data_type(Type::Numeric(scale).arrow()))
 }
 
 fn of_bits(kind: Type, bits: &[Option<u64>]) -> ArrayRef {

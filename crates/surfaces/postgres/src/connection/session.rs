@@ -80,6 +80,7 @@ where
                 self.statements.clear();
                 self.portals.clear();
                 self.reset();
+                self.settings.locks().free_all(false);
                 "DISCARD ALL"
             }
             Statement::Prepare { name, types, text } => {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use nilometer_service::{Error, Savepoint, Service, Transaction};
+use nilometer_service::{Error, Savepoint, Service, SessionLocks, Transaction};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Stop};
@@ -24,6 +24,8 @@ pub(super) struct Block {
     /// It is that of one message and ends with it.
     is_implicit: bool,
     mode: Mode,
+    /// Locks that end with it.
+    locks: Arc<SessionLocks>,
 }
 
 #[derive(Debug)]
@@ -37,6 +39,7 @@ struct Place {
 impl Drop for Block {
     fn drop(&mut self) {
         self.transaction.rollback();
+        self.locks.end_transaction();
     }
 }
 
@@ -93,6 +96,7 @@ where
             savepoints: Vec::new(),
             is_implicit,
             mode,
+            locks: Arc::clone(self.settings.locks()),
         });
         Ok(())
     }

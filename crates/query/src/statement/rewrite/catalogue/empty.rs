@@ -15,13 +15,12 @@ use crate::tables::pg_catalog::table_oid;
 use crate::walk;
 
 /// Tables of the catalogue that never have a row: nothing here is what they list.
-const EMPTY: [&str; 21] = [
+const EMPTY: [&str; 20] = [
     "pg_aggregate",
     "pg_auth_members",
     "pg_db_role_setting",
     "pg_default_acl",
     "pg_depend",
-    "pg_enum",
     "pg_event_trigger",
     "pg_foreign_table",
     "pg_inherits",

@@ -2,17 +2,23 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
+use nilometer_service::define;
+
 use super::call::{Answer, Asked, Call, number, text};
 use super::names::relation;
+use crate::statement::name::quoted;
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::definitions::{self, format_type};
 use crate::tables::pg_catalog::objects::Of;
+use crate::tables::pg_catalog::oids;
 use crate::tables::pg_catalog::values::Returns::{Bool, Int, Text};
 
 pub(super) const CALLS: &[Call] = &[
-    Call::new("format_type", (2, 2), Text, |_, cells| {
+    Call::new("format_type", (2, 2), Text, |asked, cells| {
         let oid = number(cells, 0);
-        Ok(oid.map(|oid| format_type(oid, number(cells, 1))).into())
+        let own = oid.and_then(|oid| enumeration_named(asked, oid));
+        let shown = || oid.map(|oid| format_type(oid, number(cells, 1)));
+        Ok(own.or_else(shown).into())
     })
     .lenient(),
     Call::new("pg_get_expr", (2, 3), Text, |_, cells| {
@@ -100,5 +106,17 @@ fn view(asked: &Asked, cells: &[Cell]) -> Answer {
         // As PostgreSQL writes it: a statement with its end.
         Some(Of::View(query)) => format!(" {};", query.trim().trim_end_matches(';')).into(),
         _ => Cell::Null,
+    })
+}
+
+/// The enumeration that has a number.
+fn enumeration_named(asked: &Asked, oid: i64) -> Option<String> {
+    let catalogue = asked.catalogue();
+    let snapshot = asked.reading.snapshot();
+    catalogue.schemas.iter().find_map(|schema| {
+        let all = define::enumerations(snapshot, &asked.database, &schema.name);
+        let mut all = all.into_iter();
+        let found = all.find(|of| oids::enumeration(schema.oid, &of.name) == oid)?;
+        Some(quoted(&found.name))
     })
 }

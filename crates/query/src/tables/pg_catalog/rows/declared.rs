@@ -1,8 +1,12 @@
 //! Declarations of tables and columns beside their types: defaults, CHECKs, comments.
 
 use datafusion::common::Result;
+use nilometer_engine::Check;
+use nilometer_service::{ForeignKey, OnChange};
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
+use crate::tables::pg_catalog::definitions::targets;
+use crate::tables::pg_catalog::objects::Object;
 use crate::tables::pg_catalog::oids;
 use crate::tables::pg_catalog::provider::Source;
 use crate::tables::pg_catalog::relations;
@@ -67,6 +71,10 @@ pub(super) fn checks(source: &Source, sink: &mut Sink) -> Result<()> {
             if !source.wanted.has(object.oid) && !source.wanted.has(oid) {
                 continue;
             }
+            if let Some(key) = ForeignKey::of(check) {
+                foreign_key(source, sink, object, (oid, schema, check), &key)?;
+                continue;
+            }
             sink.row(|column| match column {
                 "oid" => oid.into(),
                 "conname" => check.name.as_str().into(),
@@ -81,4 +89,46 @@ pub(super) fn checks(source: &Source, sink: &mut Sink) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn foreign_key(
+    source: &Source,
+    sink: &mut Sink,
+    object: &Object,
+    (oid, schema, check): (i64, i64, &Check),
+    key: &ForeignKey,
+) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let mut others = catalogue.objects.iter();
+    let to = others.find(|other| {
+        other.schema == object.schema && other.name == key.to && other.columns().is_some()
+    });
+    let numbers = |of: Option<&Object>, names: &[String]| {
+        let columns = of.and_then(Object::columns);
+        let place = |name: &String| {
+            let at = columns.as_ref()?.index_of(name).ok()?;
+            i64::try_from(at + 1).ok()
+        };
+        Cell::Ints(names.iter().filter_map(place).collect())
+    };
+    let letter = |on: OnChange| match on {
+        OnChange::NoAction => "a",
+        OnChange::Cascade => "c",
+        OnChange::SetNull => "n",
+    };
+    sink.row(|column| match column {
+        "oid" => oid.into(),
+        "conname" => check.name.as_str().into(),
+        "connamespace" => schema.into(),
+        "contype" => "f".into(),
+        "convalidated" | "conislocal" | "connoinherit" => true.into(),
+        "conrelid" => object.oid.into(),
+        "confrelid" => to.map_or(0, |to| to.oid).into(),
+        "confupdtype" => letter(key.on_update).into(),
+        "confdeltype" => letter(key.on_delete).into(),
+        "confmatchtype" => "s".into(),
+        "conkey" => numbers(Some(object), &key.columns),
+        "confkey" => numbers(to, &targets(catalogue, object, key)),
+        _ => Cell::Default,
+    })
 }

@@ -1,6 +1,7 @@
 //! Rows of `information_schema`.
 
 use datafusion::common::Result;
+use nilometer_service::ForeignKey;
 use nilometer_service::define::NumberedBy;
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
@@ -188,11 +189,16 @@ fn checks(source: &Source, sink: &mut Sink) -> Result<()> {
     let catalogue = &source.catalogue;
     for object in &catalogue.objects {
         for check in object.checks() {
+            let is_foreign = ForeignKey::of(check).is_some();
+            if is_foreign && source.table.name == "check_constraints" {
+                continue;
+            }
             sink.row(|column| match column {
                 "constraint_catalog" | "table_catalog" => catalogue.database.as_str().into(),
                 "constraint_schema" | "table_schema" => catalogue.schema_of(object).into(),
                 "constraint_name" => check.name.as_str().into(),
                 "table_name" => object.name.as_str().into(),
+                "constraint_type" if is_foreign => "FOREIGN KEY".into(),
                 "constraint_type" => "CHECK".into(),
                 "check_clause" => format!("(({}))", check.expression).into(),
                 "is_deferrable" | "initially_deferred" => "NO".into(),
