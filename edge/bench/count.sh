@@ -9,7 +9,7 @@ riscv64-unknown-elf-gcc --specs=picolibc.specs -march=rv32imac -mabi=ilp32 -std=
     src/*.c bench/ne_suite.c bench/riscv.c --oslib=semihost --crt0=hosted -Wl,--defsym=__flash=0x80000000 -Wl,--defsym=__flash_size=0x200000 \
     -Wl,--defsym=__ram=0x80200000 -Wl,--defsym=__ram_size=0xc00000 -T picolibc.ld -o "$out/suite.elf"
 timeout 300 qemu-system-riscv32 -M virt -m 16M -nographic -bios none -kernel "$out/suite.elf" -icount shift=0 \
-    -semihosting-config enable=on,target=native -serial none -monitor none >"$out/suite.txt"
+    -chardev stdio,id=console -semihosting-config enable=on,target=native,chardev=console -serial none -monitor none </dev/null >"$out/suite.txt"
 grep -q '^wear_100_turns' "$out/suite.txt" || { cat "$out/suite.txt"; exit 1; }
 if [ "${2:-}" = --write ]; then
     cp "$out/suite.txt" bench/instructions.txt
