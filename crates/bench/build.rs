@@ -6,6 +6,8 @@ fn main() {
     let edge = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../edge");
     let mut build = cc::Build::new();
     build
+        // As firmwares are built, and quick in tests too.
+        .opt_level(2)
         .include(edge.join("include"))
         .include(edge.join("src"))
         .include(edge.join("bench"))

@@ -31,11 +31,13 @@ pub enum Sabotage {
     SeriesLeftOut,
     /// A definition or drop in InfluxQL is answered and not carried out.
     DropForgotten,
+    /// How far a device has come is not stored with the rows of its pages.
+    ProgressForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::TimeLimitIsSuccess,
         Self::AnsweredBeforeStored,
         Self::KeyApartFromRows,
@@ -48,6 +50,7 @@ impl Sabotage {
         Self::ClockNotAccepted,
         Self::SeriesLeftOut,
         Self::DropForgotten,
+        Self::ProgressForgotten,
     ];
 }
 

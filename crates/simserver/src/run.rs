@@ -69,6 +69,8 @@ pub struct Counts {
     pub expired: u64,
     /// Definitions that were made or dropped, or refused because they were there already or not.
     pub defined: u64,
+    /// Pages of devices that were acknowledged.
+    pub pages: u64,
     /// Turns of tasks.
     pub polls: u64,
     /// How often each of [`LIMITS`] was met.
@@ -87,6 +89,7 @@ impl AddAssign for Counts {
         self.crashes += more.crashes;
         self.expired += more.expired;
         self.defined += more.defined;
+        self.pages += more.pages;
         self.polls += more.polls;
         for (ours, theirs) in self.limits.iter_mut().zip(more.limits) {
             *ours += theirs;
@@ -98,7 +101,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} polls={}",
+            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} pages={} polls={}",
             self.requests,
             self.acknowledged,
             self.refused,
@@ -109,6 +112,7 @@ impl fmt::Display for Counts {
             self.crashes,
             self.expired,
             self.defined,
+            self.pages,
             self.polls
         )?;
         for (name, count) in LIMITS.iter().zip(self.limits) {

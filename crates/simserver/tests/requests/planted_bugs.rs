@@ -92,6 +92,12 @@ fn a_drop_in_influxql_that_is_answered_and_not_carried_out_is_found() {
 }
 
 #[test]
+fn a_device_whose_progress_is_not_kept_with_its_rows_is_found() {
+    // A page, turns, the same page again, and turns; four to spare.
+    becomes_short(Sabotage::ProgressForgotten, 8);
+}
+
+#[test]
 fn every_planted_bug_has_its_test() {
-    assert_eq!(Sabotage::ALL.len(), 12);
+    assert_eq!(Sabotage::ALL.len(), 13);
 }
