@@ -71,6 +71,7 @@ typedef struct {
     ne_page_head head;
     uint32_t first_page;
     place start, next; /* the frame of a block's first row, and of its last one */
+    bool is_sorted;    /* its rows came in the order of their times */
 } sealing;
 
 #define TIMES NE_FIELDS_MAX
@@ -93,7 +94,7 @@ static ne_status peek(sealing *it, uint32_t at, ne_frame *frame, ne_reader *in) 
 }
 
 /* Fills store->times, or store->values in the order of times, with rows of a series from number `from` on, which is in the frame
- * `start` or behind it. */
+ * `start` or behind it. With the times come the values of the first field, in the order of arrival: as a rule that is the same. */
 static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, uint32_t from, size_t max,
                          size_t *count) {
     ne_store *store = it->store;
@@ -101,6 +102,7 @@ static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, u
     int64_t chain = it->start.chain;
     ne_frame frame;
     *count = 0;
+    it->is_sorted = it->is_sorted || column == TIMES;
     while (at < it->end && *count < max) {
         const uint8_t *payload = store->frame + NE_FRAME_HEAD;
         ne_reader in;
@@ -144,12 +146,13 @@ static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, u
             chain = row == 0 ? time : chain;
             for (field = 0; field < of->fields; field++) {
                 uint64_t value = ne_take_value(&in, of->types[field], frame.payload, payload);
-                if (field == column && seen >= from) {
-                    store->values[store->order[*count]] = value;
+                if (seen >= from && (field == column || (field == 0 && column == TIMES))) {
+                    store->values[column == TIMES ? *count : store->order[*count]] = value;
                 }
             }
             if (seen++ >= from) {
                 if (column == TIMES) {
+                    it->is_sorted = it->is_sorted && (*count == 0 || (int64_t)store->times[*count - 1] <= time);
                     store->times[*count] = (uint64_t)time;
                 }
                 (*count)++;
@@ -254,7 +257,13 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
     if (n == 0) {
         return NE_OK;
     }
-    sort(store, n);
+    if (it->is_sorted) {
+        for (row = 0; row < n; row++) {
+            store->order[row] = (uint16_t)row;
+        }
+    } else {
+        sort(store, n);
+    }
     min = (int64_t)store->times[0];
     max = (int64_t)store->times[n - 1];
     if (it->head.blocks == 0) {
@@ -287,6 +296,8 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
             ne_put(&it->out, store->frame + NE_FRAME_HEAD + of.names[field], of.name_bytes[field]);
             length = it->out.at;
             ne_put(&it->out, "\0\0", 2);
+        }
+        if (status == NE_OK && (field > 0 || !it->is_sorted)) {
             status = collect(it, series, &of, field, from, n, &row);
         }
         scale.form = 0;
