@@ -8,4 +8,7 @@ void *memset(void *to, int byte, size_t n);
 int memcmp(const void *a, const void *b, size_t n);
 size_t strlen(const char *text);
 int strcmp(const char *a, const char *b);
+int strncmp(const char *a, const char *b, size_t n);
+char *strchr(const char *text, int letter);
+char *strstr(const char *text, const char *part);
 #endif
