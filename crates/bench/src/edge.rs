@@ -55,7 +55,7 @@ impl EdgeReport {
                 "| test | {second} | Nilometer | counted | asked | |\n|---|---|---|---|---|---|\n"
             );
             for line in lines {
-                text.push_str(&format!("| {} |\n", line.cells().join(" | ")));
+                text = format!("{text}| {} |\n", line.cells().join(" | "));
             }
             text
         };

@@ -63,10 +63,10 @@ fn parts(of: &Figure) -> String {
         number(each(of.bytes))
     );
     if of.erases > 0 {
-        text.push_str(&format!(", {} erases", number(each(of.erases))));
+        text = format!("{text}, {} erases", number(each(of.erases)));
     }
     if of.read_bytes > 0 {
-        text.push_str(&format!(", {} bytes read", number(each(of.read_bytes))));
+        text = format!("{text}, {} bytes read", number(each(of.read_bytes)));
     }
     format!("{text}, {} instructions", number(each(of.instructions)))
 }
@@ -74,10 +74,19 @@ fn parts(of: &Figure) -> String {
 /// With digits that mean something.
 fn number(value: f64) -> String {
     match value {
-        value if value >= 100.0 => grouped(value.round() as u64),
+        value if value >= 100.0 => whole(value),
         value if value >= 10.0 || value.fract() == 0.0 => format!("{value:.0}"),
         value => format!("{value:.1}"),
     }
+}
+
+/// Without a fraction, its digits in groups.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "figures are far below 2^53 and not negative"
+)]
+fn whole(value: f64) -> String {
+    grouped(value.round().max(0.0) as u64)
 }
 
 fn grouped(number: u64) -> String {
@@ -85,11 +94,7 @@ fn grouped(number: u64) -> String {
 }
 
 fn points_per_second(of: &Figure) -> String {
-    format!(
-        "{:.2} ms: {} points/s",
-        of.ms(),
-        grouped(of.per_second() as u64)
-    )
+    format!("{:.2} ms: {} points/s", of.ms(), whole(of.per_second()))
 }
 
 /// Seals with the erases that follow them, which no caller waits for.
@@ -146,6 +151,12 @@ fn inserts(all: &Figures) -> Result<Vec<Line>> {
             ),
         ),
     ];
+    lines.extend(bulk_inserts(all)?);
+    Ok(lines)
+}
+
+fn bulk_inserts(all: &Figures) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
     let bulk = [
         (
             "insert_bulk_100",
@@ -396,6 +407,7 @@ pub(super) fn life(all: &Figures) -> Result<Vec<Line>> {
         ));
     }
     lines.extend(life_of_reads(all)?);
+    lines.extend(life_of_flash(all)?);
     Ok(lines)
 }
 
@@ -421,28 +433,14 @@ fn life_of_names(all: &Figures) -> Result<Vec<Line>> {
 fn life_of_reads(all: &Figures) -> Result<Vec<Line>> {
     let none = "not published";
     let (query, rollup) = (all.get("query_month")?, all.get("rollup_month_by_hour")?);
-    let (hot, mount, wear) = (
-        all.get("query_100_hot")?,
-        all.get("mount_64_sectors")?,
-        all.get("wear_100_turns")?,
-    );
-    let sectors = |number: u64| number as f64 / mount.points as f64;
-    let bound = (32 * mount.points + 4096) as f64 / mount.points as f64;
-    let arenas = [
-        "arena_64_sectors",
-        "arena_256_sectors",
-        "arena_1024_sectors",
-    ]
-    .map(|name| all.get(name).map(|it| it.value));
-    let [small, middle, large] = arenas;
-    let (small, middle, large) = (small?, middle?, large?);
+    let hot = all.get("query_100_hot")?;
     Ok(vec![
         line(
             ("query of 86,400 sealed rows: instructions a row", none),
             format!(
                 "{}; {} rows/s",
                 number(query.per_point(query.instructions)),
-                grouped(query.per_second() as u64)
+                whole(query.per_second())
             ),
             format!("{:.2} bytes read a row", query.per_point(query.read_bytes)),
             (
@@ -470,6 +468,18 @@ fn life_of_reads(all: &Figures) -> Result<Vec<Line>> {
             parts(hot),
             ("100,000 points/s", hot.per_second() >= 100_000.0),
         ),
+    ])
+}
+
+fn life_of_flash(all: &Figures) -> Result<Vec<Line>> {
+    let none = "not published";
+    let (mount, wear) = (all.get("mount_64_sectors")?, all.get("wear_100_turns")?);
+    let sectors = |number: u64| number as f64 / mount.points as f64;
+    let bound = (32 * mount.points + 4096) as f64 / mount.points as f64;
+    let small = all.get("arena_64_sectors")?.value;
+    let middle = all.get("arena_256_sectors")?.value;
+    let large = all.get("arena_1024_sectors")?.value;
+    Ok(vec![
         line(
             ("opening a store, of each of 64 sectors", none),
             format!(

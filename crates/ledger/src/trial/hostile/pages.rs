@@ -99,6 +99,7 @@ fn much_in_little() -> Vec<Case> {
 }
 
 /// Requests whose parameters or encodings are the trouble.
+#[expect(clippy::too_many_lines, reason = "a flat list of cases")]
 fn requests() -> Vec<Case> {
     let good = page(1, &block("pages", 1, &[constant(1)]), 1, 1);
     let case = |name: &str, statuses: &[u16], more: String, head: &'static str, body: Vec<u8>| {
