@@ -1,11 +1,12 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build package demo test ledger lint tidy bench soak fuzz fuzz-smoke series-properties clean
+.PHONY: help setup build package demo test edge ledger lint tidy bench soak fuzz fuzz-smoke series-properties clean
 
-# Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`; what
+# Inputs per property in `make fuzz-smoke`; power cuts in `make edge`; arguments of `make bench`, `make soak` and `make ledger`; what
 # `make fuzz` runs, and how long.
 CASES ?= 20000
+CUTS ?= 1000000
 BENCH ?=
 SOAK ?=
 LEDGER ?=
@@ -30,6 +31,10 @@ demo: build ## Build the program and let it show itself
 test: setup ## Run every test, with the minutes of each part
 	@scripts/setup.sh tests || echo "setup: tests run without that, and the parts that need it fail" >&2
 	@scripts/test.sh
+
+edge: setup ## Test the library for microcontrollers, with a million power cuts (CUTS=1000000)
+	@scripts/setup.sh tests || echo "setup: tests run without that, and the parts that need it fail" >&2
+	@scripts/edge.sh $(CUTS)
 
 # Selected together with the program, so that its libraries get the features that they have already.
 ledger: build ## Kill, cut, fill and damage a server, count what is lost, keep findings in ledger-findings (LEDGER="arguments")

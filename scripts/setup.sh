@@ -41,6 +41,7 @@ missing_tools() {
     # The library for microcontrollers is built for two of them and run on one; without these the part edge says what it skipped.
     command -v riscv64-unknown-elf-gcc >/dev/null || packages+=(gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf)
     command -v arm-none-eabi-gcc >/dev/null || packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi)
+    command -v xtensa-lx106-elf-gcc >/dev/null || packages+=(gcc-xtensa-lx106)
     command -v qemu-system-riscv32 >/dev/null || packages+=(qemu-system-misc)
     command -v cmake >/dev/null || packages+=(cmake)
 }
@@ -64,7 +65,7 @@ fi
 for package in "${packages[@]}"; do
     case $package in
     # Compilers and an emulator for microcontrollers: the part edge of the tests goes on without them.
-    *-elf | *-eabi | qemu-* | cmake)
+    *-elf | *-eabi | *-lx106 | qemu-* | cmake)
         echo "setup: without the package $package the tests skip what needs it"
         continue
         ;;

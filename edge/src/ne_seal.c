@@ -56,6 +56,12 @@ ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_f
     return status;
 }
 
+/* A frame of the sector, and what was before it: the time of the row frame before, and how many rows of the series. */
+typedef struct {
+    uint32_t at, seen;
+    int64_t chain;
+} place;
+
 /* What a seal is about. */
 typedef struct {
     ne_store *store;
@@ -64,6 +70,8 @@ typedef struct {
     ne_writer out;
     ne_page_head head;
     uint32_t first_page;
+    place start, next; /* the frame of a block's first row, and of its last one */
+    bool is_sorted;    /* its rows came in the order of their times */
 } sealing;
 
 #define TIMES NE_FIELDS_MAX
@@ -85,14 +93,16 @@ static ne_status peek(sealing *it, uint32_t at, ne_frame *frame, ne_reader *in) 
     return status;
 }
 
-/* Fills store->times, or store->values in the order of times, with rows of a series from number `from` on. */
+/* Fills store->times, or store->values in the order of times, with rows of a series from number `from` on, which is in the frame
+ * `start` or behind it. With the times come the values of the first field, in the order of arrival: as a rule that is the same. */
 static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, uint32_t from, size_t max,
                          size_t *count) {
     ne_store *store = it->store;
-    uint32_t at = store->content, seen = 0;
-    int64_t chain = 0;
+    uint32_t at = it->start.at, seen = it->start.seen;
+    int64_t chain = it->start.chain;
     ne_frame frame;
     *count = 0;
+    it->is_sorted = it->is_sorted || column == TIMES;
     while (at < it->end && *count < max) {
         const uint8_t *payload = store->frame + NE_FRAME_HEAD;
         ne_reader in;
@@ -112,6 +122,11 @@ static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, u
         if (is_other) {
             chain = (int64_t)((uint64_t)chain + (uint64_t)ne_take_zigzag(&in));
         } else {
+            if (column == TIMES) {
+                it->next.at = at;
+                it->next.seen = seen;
+                it->next.chain = chain;
+            }
             status = ne_frame_at(store, it->sector, at, false, &frame);
             in.at = payload;
             in.end = payload + frame.length;
@@ -131,12 +146,13 @@ static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, u
             chain = row == 0 ? time : chain;
             for (field = 0; field < of->fields; field++) {
                 uint64_t value = ne_take_value(&in, of->types[field], frame.payload, payload);
-                if (field == column && seen >= from) {
-                    store->values[store->order[*count]] = value;
+                if (seen >= from && (field == column || (field == 0 && column == TIMES))) {
+                    store->values[column == TIMES ? *count : store->order[*count]] = value;
                 }
             }
             if (seen++ >= from) {
                 if (column == TIMES) {
+                    it->is_sorted = it->is_sorted && (*count == 0 || (int64_t)store->times[*count - 1] <= time);
                     store->times[*count] = (uint64_t)time;
                 }
                 (*count)++;
@@ -241,7 +257,13 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
     if (n == 0) {
         return NE_OK;
     }
-    sort(store, n);
+    if (it->is_sorted) {
+        for (row = 0; row < n; row++) {
+            store->order[row] = (uint16_t)row;
+        }
+    } else {
+        sort(store, n);
+    }
     min = (int64_t)store->times[0];
     max = (int64_t)store->times[n - 1];
     if (it->head.blocks == 0) {
@@ -274,6 +296,8 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
             ne_put(&it->out, store->frame + NE_FRAME_HEAD + of.names[field], of.name_bytes[field]);
             length = it->out.at;
             ne_put(&it->out, "\0\0", 2);
+        }
+        if (status == NE_OK && (field > 0 || !it->is_sorted)) {
             status = collect(it, series, &of, field, from, n, &row);
         }
         scale.form = 0;
@@ -354,6 +378,9 @@ ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
     for (index = 0; index < series; index++) {
         uint32_t from = 0;
         size_t most = store->block_rows;
+        it.start.at = store->content;
+        it.start.seen = 0;
+        it.start.chain = 0;
         for (;;) {
             uint8_t *before = it.out.at;
             size_t rows = most;
@@ -367,6 +394,7 @@ ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
             if (!it.out.full) {
                 bool was_last = rows < most;
                 from += (uint32_t)rows;
+                it.start = it.next;
                 most = store->block_rows;
                 if (was_last) {
                     break;

@@ -120,17 +120,22 @@ static ne_status erase(ne_store *store, uint16_t sector) {
     return status;
 }
 
-/* Takes a free sector: the least worn one to be hot, for that comes back soon, and the most worn one to rest as sealed. `word` is the boot of hot sectors, the next page of sealed ones. */
+/* Free sectors whose wear is compared: a large flash has hundreds, and whoever inserts waits for it. The ring makes the rest even. */
+#define COMPARED 16u
+
+/* Takes a free sector: of those next in the ring the least worn one to be hot, for that comes back soon, and the most worn one to rest as
+ * sealed. `word` is the boot of hot sectors, the next page of sealed ones. */
 ne_status ne_take_sector(ne_store *store, uint8_t kind, uint32_t word, uint16_t *taken) {
     uint8_t header[HEADER_BYTES] = {0};
-    uint32_t turn, best = 0;
+    uint32_t turn, best = 0, compared = 0;
     ne_status status;
     uint16_t sector = NE_NONE;
-    for (turn = 1; turn <= store->flash.sectors; turn++) {
+    for (turn = 1; turn <= store->flash.sectors && compared < COMPARED; turn++) {
         uint32_t at = (store->last_taken + turn) % store->flash.sectors, count;
         if (store->kinds[at] != NE_SECTOR_FREE || ne_erase_count(store, (uint16_t)at, &count) != NE_OK) {
             continue;
         }
+        compared++;
         if (sector == NE_NONE || (kind == NE_SECTOR_HOT ? count < best : count > best)) {
             sector = (uint16_t)at;
             best = count;

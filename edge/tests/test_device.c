@@ -37,7 +37,7 @@ static size_t load(const char *folder, const char *name, const char *ending, uin
 /* A store with this one page in a sealed sector. */
 static ne_store *store_of(const uint8_t *page, size_t bytes) {
     ne_flash flash;
-    ne_options options = {0, 1024, 4032, 8};
+    ne_options options = {0, 1024, 8128, 8};
     ne_store *store = NULL;
     uint8_t header[16] = {0};
     nor_init(&flash_memory, 8192, 6, 1);
@@ -159,7 +159,7 @@ static void read_folder(const char *path) {
         pages++;
     }
     closedir(folder);
-    if (pages < 8 || refused < 20) {
+    if (pages < 120 || refused < 100) {
         fail(path, "has too few pages");
     }
     printf("%u golden device pages with %u values read, %u hostile ones survived\n", pages, rows, refused);

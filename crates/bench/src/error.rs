@@ -28,6 +28,13 @@ pub enum Error {
         what: String,
     },
 
+    /// The suite of the library for microcontrollers did not run to its end.
+    #[error("the suite edge broke off: {what}; this is a fault of this program, please report it")]
+    Edge {
+        /// What it said.
+        what: String,
+    },
+
     /// The file is neither a batch file nor something that could be line protocol.
     #[error("{}: {why}", path.display())]
     NotLoadable {

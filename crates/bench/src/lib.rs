@@ -2,10 +2,11 @@
 //!
 //! Does: make the data sets of the Time Series Benchmark Suite at any scale ([`workload`], [`generate`]), send them to a
 //! database over HTTP and time it ([`load`]), ask the suite's questions and time those ([`queries`]), run TStorage's benchmark
-//! over its own protocol ([`tstorage`](mod@tstorage)), and write down what was measured on which machine ([`report`]).
+//! over its own protocol ([`tstorage`](mod@tstorage)), run the library for microcontrollers on a simulated flash
+//! ([`edge`](mod@edge)), and write down what was measured on which machine ([`report`]).
 //!
 //! Does not: link the engine. Every database, Nilometer included, is spoken to as a client would, so that no figure here
-//! leaves out a cost that users pay. It prints nothing either; the binary does that.
+//! leaves out a cost that users pay; the library for microcontrollers has no server, and is linked. It prints nothing either; the binary does that.
 //!
 //! The suite is timescale/tsbs; what we take from it is its schemas, value sets and distributions, so that figures can be
 //! set beside published ones. The random numbers are our own, so the points are not the suite's points.
@@ -33,6 +34,7 @@
 
 pub mod batch_file;
 pub mod calendar;
+pub mod edge;
 mod error;
 pub mod generate;
 mod http;

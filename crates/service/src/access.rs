@@ -30,7 +30,7 @@ use crate::executor::Executor;
 use crate::language::LanguageContext;
 
 pub use change::UserChange;
-pub use device_secret::{DeviceKey, DeviceSecret};
+pub use device_secret::{DeviceKey, DeviceSecret, RevokedKeys};
 pub use jwt::JwtSecret;
 pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};

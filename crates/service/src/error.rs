@@ -63,9 +63,21 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A list of revoked keys of devices is unfit.
+    #[error(
+        "line {line} of the list of revoked keys {origin} {reason}; write the name of a device, or a number, a tab and a name"
+    )]
+    RevokedKeys {
+        /// Where it came from.
+        origin: String,
+        /// Which line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// What a device sent is not signed with its key.
     #[error(
-        "authorization failed: the request is not signed with the key of device \"{device}\"; `nilometer edge key` prints the right one"
+        "authorization failed: the request is not signed with a key of device \"{device}\" that counts; `nilometer edge key` prints it, with --number once an older one was revoked (edge-revoked-file)"
     )]
     DeviceSignature {
         /// The device that it says it is.
@@ -287,6 +299,7 @@ impl Error {
             | Self::Token { .. }
             | Self::JwtSecret { .. }
             | Self::DeviceSecret { .. }
+            | Self::RevokedKeys { .. }
             | Self::Panicked { .. }
             | Self::Surface(_) => Class::Internal,
             Self::WrongToken

@@ -27,8 +27,8 @@ mod write;
 
 pub use access::{
     Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place,
-    Principal, Privilege, Privileges, Scram, Token, User, UserChange, change_users, grants_of,
-    users_of,
+    Principal, Privilege, Privileges, RevokedKeys, Scram, Token, User, UserChange, change_users,
+    grants_of, users_of,
 };
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};

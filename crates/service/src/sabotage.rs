@@ -37,11 +37,13 @@ pub enum Sabotage {
     DeleteTooFar,
     /// Rows in descending order are those in ascending order.
     OrderIgnored,
+    /// How far a device has come is not stored with the rows of its pages.
+    ProgressForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::TimeLimitIsSuccess,
         Self::AnsweredBeforeStored,
         Self::KeyApartFromRows,
@@ -57,6 +59,7 @@ impl Sabotage {
         Self::PolicyIgnored,
         Self::DeleteTooFar,
         Self::OrderIgnored,
+        Self::ProgressForgotten,
     ];
 }
 

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::client::{ALL, Ending};
+use crate::device;
 use crate::influxql;
 use crate::model::{OpId, Tables};
 use crate::plan::{
@@ -52,6 +53,7 @@ pub fn random_plan(seed: u64) -> Plan {
         drawing.step();
     }
     translate(seed, &mut drawing.steps);
+    device::translate(seed, &mut drawing.steps);
     Plan {
         seed,
         limits,

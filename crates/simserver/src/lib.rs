@@ -10,6 +10,7 @@
 
 mod answer;
 mod client;
+mod device;
 pub mod finding;
 pub mod generate;
 pub mod influx;

@@ -29,6 +29,8 @@ pub enum Route {
     Arrow(u32),
     /// INSERT through `/api/v3/query_sql`.
     Insert,
+    /// A page of a microcontroller, through `/api/edge/v1/pages`.
+    Pages,
 }
 
 /// How a body is compressed.

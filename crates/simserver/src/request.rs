@@ -12,6 +12,7 @@ use axum::http::request::Builder;
 use serde_json::json;
 
 use crate::client::Feed;
+use crate::device;
 use crate::influxql;
 use crate::model::{NAMES, OpId, Tables};
 use crate::plan::{Change, Encoding, Format, Question, Route, Write};
@@ -72,6 +73,11 @@ pub(crate) fn partition_ends_s(op: OpId) -> i64 {
 
 fn second(op: OpId, row: u32) -> i64 {
     i64::from(op) * ROWS_MAX + i64::from(row)
+}
+
+/// The second of a request's first row, since 1970.
+pub(crate) fn first_second(op: OpId) -> i64 {
+    DAY_S + second(op, 0)
 }
 
 /// The rows of a request as SQL finds them.
@@ -221,6 +227,7 @@ pub(crate) fn body_of(write: &Write) -> Vec<u8> {
     match write.route {
         Route::Arrow(batches) => arrow_stream(write, batches),
         Route::Insert => posted(database_of(write), &insert(write), "json").into_bytes(),
+        Route::Pages => compressed(device::page(write), write.encoding),
         _ => compressed(lines(write), write.encoding),
     }
 }
@@ -240,6 +247,7 @@ pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
             format!("/api/v3/write_arrow?db={database}&table={table}&tags=op")
         }
         Route::Insert => "/api/v3/query_sql".to_owned(),
+        Route::Pages => device::path(write),
     };
     let mut request = Request::post(path);
     request = match write.route {
@@ -250,7 +258,7 @@ pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
     if let Some(encoding) = name_of_encoding(write.encoding) {
         request = request.header("content-encoding", encoding);
     }
-    if write.keyed {
+    if write.keyed && write.route != Route::Pages {
         request = request.header("idempotency-key", format!("request-{}", write.op));
     }
     whole(request, feed.body())

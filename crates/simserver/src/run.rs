@@ -81,6 +81,8 @@ pub struct Counts {
     pub shown: u64,
     /// Of these, those of SELECT, in which there was a row.
     pub selected: u64,
+    /// Pages of devices that were acknowledged.
+    pub pages: u64,
     /// Turns of tasks.
     pub polls: u64,
     /// How often each of [`LIMITS`] was met.
@@ -103,6 +105,7 @@ impl AddAssign for Counts {
         self.told_partly += more.told_partly;
         self.shown += more.shown;
         self.selected += more.selected;
+        self.pages += more.pages;
         self.polls += more.polls;
         for (ours, theirs) in self.limits.iter_mut().zip(more.limits) {
             *ours += theirs;
@@ -114,7 +117,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} told={} partly={} shown={} selected={} polls={}",
+            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} told={} partly={} shown={} selected={} pages={} polls={}",
             self.requests,
             self.acknowledged,
             self.refused,
@@ -129,6 +132,7 @@ impl fmt::Display for Counts {
             self.told_partly,
             self.shown,
             self.selected,
+            self.pages,
             self.polls
         )?;
         for (name, count) in LIMITS.iter().zip(self.limits) {

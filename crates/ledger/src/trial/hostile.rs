@@ -12,6 +12,7 @@ mod functions;
 mod group;
 mod lines;
 mod pack;
+mod pages;
 mod statements;
 mod streams;
 mod tokens;
@@ -93,6 +94,7 @@ pub fn hostile(context: &Context) -> Result<Outcome> {
     all.extend(statements::cases(rows));
     all.extend(edges::cases(rows));
     all.extend(streams::cases(seed));
+    all.extend(pages::cases(seed));
     all.extend(functions::cases(seed));
     all.extend(floods::cases());
     let known = all.len() + tokens::cases().len();
@@ -366,6 +368,7 @@ mod tests {
             all.extend(statements::cases(9));
             all.extend(edges::cases(9));
             all.extend(streams::cases(9));
+            all.extend(pages::cases(9));
             all.extend(functions::cases(9));
             all.extend(floods::cases());
             all

@@ -1,4 +1,4 @@
-//! `nilometer bench`: data, load, queries, and TStorage's suite.
+//! `nilometer bench`: data, load, queries, TStorage's suite, and that of the library for microcontrollers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use nilometer_bench::calendar::parse_rfc3339;
+use nilometer_bench::edge::edge;
 use nilometer_bench::queries::{AnswerFormat, QueryOptions, QueryTiming};
 use nilometer_bench::report::{Machine, RunRecord};
 use nilometer_bench::tstorage::{TstorageOptions, tstorage};
@@ -56,6 +57,19 @@ pub(crate) enum BenchCommand {
                       nilometer bench tstorage --hosts 3000 --duration 2d --loaded --json"
     )]
     Tstorage(TstorageBenchArgs),
+    /// Run the library for microcontrollers on a simulated flash, beside the figures that esp_idf_timeseries publishes.
+    ///
+    /// Needs no server and no hardware: programs, erases and reads of the flash are counted, instructions were counted on RISC-V under
+    /// QEMU, and times are modelled from both.
+    #[command(after_help = "Examples:\n  nilometer bench edge\n  nilometer bench edge --json")]
+    Edge(EdgeBenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EdgeBenchArgs {
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -278,6 +292,7 @@ pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
         BenchCommand::Load(args) => run_load(&args),
         BenchCommand::Queries(args) => run_queries(&args),
         BenchCommand::Tstorage(args) => run_tstorage(&args),
+        BenchCommand::Edge(args) => run_edge(&args),
     }
 }
 
@@ -405,6 +420,17 @@ fn run_tstorage(args: &TstorageBenchArgs) -> anyhow::Result<()> {
         print::line(load.line());
     }
     print::line(queries::table(&timings));
+    Ok(())
+}
+
+fn run_edge(args: &EdgeBenchArgs) -> anyhow::Result<()> {
+    let report = edge()?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)?
+    } else {
+        report.markdown()
+    };
+    print::line(text.trim_end());
     Ok(())
 }
 

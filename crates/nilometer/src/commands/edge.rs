@@ -38,15 +38,29 @@ struct ImageArgs {
 /// Which key to print.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  nilometer edge key --edge-secret-file edge.secret --device attic > attic.key"
+    after_help = "Examples:\n  nilometer edge key --edge-secret-file edge.secret --device attic > attic.key\n  nilometer edge key --edge-secret-file edge.secret --device attic --number 2 --database plant > attic.key"
 )]
 pub(crate) struct KeyArgs {
     /// File with the server's secret that keys of devices are derived from.
     #[arg(long, value_name = "FILE", env = "NILOMETER_EDGE_SECRET_FILE")]
     edge_secret_file: PathBuf,
     /// Name of the device.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
     device: String,
+    /// Number of the key: the next one once a key of the device was revoked.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    number: u32,
+    /// The one database that the key opens; without it, those that the server lists in edge-databases.
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    database: Option<String>,
+}
+
+/// A name as requests have it: other keys would not be told apart by their texts.
+fn parse_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return Err("give a name without control characters".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 pub(crate) fn run(command: EdgeCommand) -> anyhow::Result<()> {
@@ -55,7 +69,9 @@ pub(crate) fn run(command: EdgeCommand) -> anyhow::Result<()> {
         EdgeCommand::Push(args) => push::run(&args),
         EdgeCommand::Key(args) => {
             let secret = read_device_secret(&args.edge_secret_file)?;
-            print::line(secret.key(&args.device).to_hex());
+            let database = args.database.as_deref();
+            let key = secret.key_of(&args.device, args.number, database);
+            print::line(key.to_hex());
             Ok(())
         }
     }

@@ -20,7 +20,8 @@ use nilometer_influx::{Influx, Udp, UdpConfig};
 use nilometer_listener::{PemFile, Tls};
 use nilometer_native::{Native, NativeConfig};
 use nilometer_service::{
-    DeviceSecret, JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
+    DeviceSecret, JwtSecret, RevokedKeys, Service, ServiceOptions, ShownSetting, Surface, Threads,
+    Token,
 };
 use nilometer_tstorage::TstorageConfig;
 use tokio::net::TcpListener;
@@ -130,6 +131,10 @@ struct EdgeArgs {
     /// File with the secret that keys of devices are derived from. With it devices sign what they send, and need no token.
     #[arg(long, value_name = "FILE", env = "NILOMETER_EDGE_SECRET_FILE")]
     edge_secret_file: Option<PathBuf>,
+    /// File with the keys of devices that do not count any more: a line is the name of a device, or a number, a tab and the name of a device
+    /// whose keys up to this number are revoked.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_EDGE_REVOKED_FILE")]
+    edge_revoked_file: Option<PathBuf>,
     /// Databases that devices with a key may write to, separated by commas.
     #[arg(long, value_name = "NAMES", env = "NILOMETER_EDGE_DATABASES", default_value_t = EdgeConfig::default().databases.join(","))]
     edge_databases: String,
@@ -323,6 +328,7 @@ impl ServeArgs {
         settings.service.auth = self.access.auth;
         settings.service.jwt = self.influx.jwt_secret(&settings.service)?;
         settings.edge.secret = self.edge.secret()?;
+        settings.edge.revoked = self.edge.revoked()?;
         let databases = self.edge.edge_databases.split(',').map(str::trim);
         let databases = databases.filter(|name| !name.is_empty());
         settings.edge.databases = databases.map(str::to_owned).collect();
@@ -399,6 +405,21 @@ impl EdgeArgs {
     fn secret(&self) -> anyhow::Result<Option<DeviceSecret>> {
         let path = self.edge_secret_file.as_deref();
         path.map(read_device_secret).transpose()
+    }
+
+    /// The keys that the file revokes.
+    fn revoked(&self) -> anyhow::Result<RevokedKeys> {
+        let Some(path) = &self.edge_revoked_file else {
+            return Ok(RevokedKeys::default());
+        };
+        if self.edge_secret_file.is_none() {
+            bail!(
+                "--edge-revoked-file is set and --edge-secret-file is not; without a secret devices have no keys"
+            );
+        }
+        let file = read("--edge-revoked-file", path)?;
+        let text = String::from_utf8_lossy(&file.bytes);
+        Ok(RevokedKeys::parse(&text, &path.display().to_string())?)
     }
 }
 

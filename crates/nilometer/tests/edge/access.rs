@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nilometer_edge::EdgeConfig;
-use nilometer_service::{DeviceSecret, ServiceOptions, Token};
+use nilometer_service::{DeviceSecret, RevokedKeys, ServiceOptions, Token};
 
 use crate::support::{Answer, Flash, Server, image_rows, small, stored};
 
@@ -127,6 +127,52 @@ async fn a_key_opens_the_databases_that_are_listed_and_no_other_route() {
     let signed = [("X-Nilometer-Signature", SIGNATURE)];
     let query = "/query?db=edge&q=SHOW%20MEASUREMENTS";
     assert_eq!(server.send("GET", query, &signed, "").await.status, 401);
+}
+
+/// The same page signed with other keys of the device, by `hmac` of Python: those that are derived from `nilometer-edge-key\n`, the number,
+/// `\n`, the database or nothing, `\ndev`.
+const BY_SECOND: &str = "4a05f6c8acd71e3d12c507a2961022261221105107374ec30cbd0436fbbc2ff2";
+const BY_EDGE: &str = "a2e3c14d63370b557e78edd484f1a42ac8fc554b0c41c68c71235de50cf26ce8";
+const BY_SECOND_OF_EDGE: &str = "aa35cc80d333d12f9963b270d10eeecd8d5d7d94a2a29a2efc055142e72873b5";
+const BY_OTHER: &str = "dc3a29edbe8d39822a083800b1f58f5cb6b7deb0ad2698a683367172d24cb4e6";
+
+#[tokio::test]
+async fn a_key_of_a_database_opens_that_one_and_a_revoked_key_none() {
+    let page = small().remove(2);
+    let path = format!("{}&after=0", Flash::of_image("dev", 1).path());
+    let server = |list: &str| {
+        Server::with(EdgeConfig {
+            secret: Some(DeviceSecret::new(SECRET, "the test").unwrap()),
+            revoked: RevokedKeys::parse(list, "the test").unwrap(),
+            ..EdgeConfig::default()
+        })
+    };
+    let all = [SIGNATURE, BY_EDGE, BY_SECOND, BY_SECOND_OF_EDGE, BY_OTHER];
+    for (list, right) in [
+        ("", &[SIGNATURE, BY_EDGE][..]),
+        ("another\n", &[SIGNATURE, BY_EDGE]),
+        ("1\tdev\n", &[BY_SECOND, BY_SECOND_OF_EDGE]),
+        ("2\tdev\n", &[]),
+        ("dev\n", &[]),
+    ] {
+        let server = server(list);
+        for signature in all {
+            let answer = push(&server, &path, Some(signature), &page).await;
+            let status = if right.contains(&signature) { 200 } else { 401 };
+            assert_eq!(
+                answer.status, status,
+                "{list:?} {signature}: {}",
+                answer.text
+            );
+            assert!(
+                status == 200 || answer.text.contains("edge-revoked-file"),
+                "{}",
+                answer.text
+            );
+        }
+        let rows = stored(&server, "dev").await;
+        assert_eq!(rows.is_empty(), right.is_empty(), "{list:?}");
+    }
 }
 
 #[tokio::test]

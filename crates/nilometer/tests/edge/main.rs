@@ -11,6 +11,7 @@
 mod access;
 mod commands;
 mod damage;
+mod emulated;
 mod firmware;
 mod golden;
 mod kill;

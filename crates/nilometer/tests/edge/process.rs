@@ -63,6 +63,16 @@ impl Process {
         answer(sent.unwrap())
     }
 
+    #[cfg(feature = "sql")]
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        answer(
+            self.agent
+                .get(format!("{}{path}", self.url))
+                .call()
+                .unwrap(),
+        )
+    }
+
     pub(crate) fn rows(&self, statement: &str) -> Vec<Vec<Value>> {
         let url = format!("{}/query", self.url);
         let asked = self

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Client, Ran, Run, Wish};
 use crate::answer;
 use crate::client::{Ending, Got};
+use crate::device;
 use crate::influxql;
 use crate::model::{Attempt, Shown, View, contradiction};
 use crate::plan::{
@@ -90,6 +91,8 @@ impl Run<'_> {
                     )
                 })?;
                 self.count(outcome);
+                let is_page = write.route == Route::Pages && outcome == Outcome::Done;
+                self.counts.pages += u64::from(is_page);
                 if write.tables.aside && outcome == Outcome::Done {
                     (self.aside.was_made, self.aside.has_table) = (true, true);
                 }
@@ -221,6 +224,7 @@ impl Run<'_> {
                 has_reason.then_some(Outcome::Done)
             }
             400 if names("broke off") => refused(ending != Ending::Whole),
+            409 | 503 if device::is_overtaken(write, &error) => Some(Outcome::Refused),
             408 => refused(passed_ms >= BODY_READ_MS_MAX),
             413 if names("body-bytes-max") || names("body-compressed-bytes-max") => {
                 refused(body_of(write).len() + write.padding > limits.body_bytes_max)

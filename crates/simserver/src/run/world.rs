@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
+use nilometer_edge::Edge;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
 use nilometer_http::{Http, HttpConfig, Routes, router};
@@ -129,7 +130,11 @@ impl World {
         );
         let service = service.map_err(|error| failed(&error))?;
         let http = Http::new(service, self.http.clone());
-        let surfaces: [Box<dyn Routes>; 2] = [Box::new(Native { config }), Box::new(Influx)];
+        let surfaces: [Box<dyn Routes>; 3] = [
+            Box::new(Native { config }),
+            Box::new(Influx),
+            Box::new(Edge::default()),
+        ];
         Ok(router(&http, &surfaces))
     }
 

@@ -114,6 +114,12 @@ fn rows_in_another_order_are_found() {
 }
 
 #[test]
+fn a_device_whose_progress_is_not_kept_with_its_rows_is_found() {
+    // A page, turns, the same page again, and turns; four to spare.
+    becomes_short(Sabotage::ProgressForgotten, 8);
+}
+
+#[test]
 fn every_planted_bug_has_its_test() {
-    assert_eq!(Sabotage::ALL.len(), 15);
+    assert_eq!(Sabotage::ALL.len(), 16);
 }

@@ -42,7 +42,8 @@ fn every_promise_holds_through_random_requests() {
         && counts.compared_midway > 0
         && counts.unanswered > 0
         && counts.expired > 0
-        && counts.defined > 0;
+        && counts.defined > 0
+        && counts.pages > 0;
     assert!(lively || count < SEEDS, "{counts}");
 }
 

@@ -1,12 +1,14 @@
 //! Settings of the surface. An error that a limit causes names the setting: `edge-` and the field's name with hyphens.
 
-use nilometer_service::DeviceSecret;
+use nilometer_service::{DeviceSecret, RevokedKeys};
 
 /// Who may send pages, where their rows go, and limits of a request.
 #[derive(Debug, Clone)]
 pub struct EdgeConfig {
     /// What the keys of devices are derived from. `None` = a device logs in as every other client.
     pub secret: Option<DeviceSecret>,
+    /// Keys of devices that do not count any more.
+    pub revoked: RevokedKeys,
     /// Databases that requests with a signature may write to.
     pub databases: Vec<String>,
     /// The tag that says which device a series is of.
@@ -23,6 +25,7 @@ impl Default for EdgeConfig {
     fn default() -> Self {
         Self {
             secret: None,
+            revoked: RevokedKeys::default(),
             databases: vec!["edge".to_owned()],
             device_tag: "device".to_owned(),
             body_bytes_max: 1 << 20,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use axum::http::HeaderMap;
 use nilometer_http::{ErrorResponse, Parameters};
-use nilometer_service::{DeviceSecret, Error as ServiceError};
+use nilometer_service::{DeviceSecret, Error as ServiceError, RevokedKeys};
 
 /// The header with the signature, in hexadecimal digits.
 pub const SIGNATURE_HEADER: &str = "x-nilometer-signature";
@@ -88,14 +88,16 @@ impl Asked {
         })
     }
 
-    /// Refuses what is not signed with the device's key. `body` is as it was sent.
+    /// Refuses what is not signed with a key of the device that counts and opens the database. `body` is as it was sent.
     pub(crate) fn check_signature(
         &self,
         secret: &DeviceSecret,
+        revoked: &RevokedKeys,
         body: &[u8],
     ) -> Result<(), ServiceError> {
-        let key = secret.key(&self.device);
-        if key.has_signed(&[self.signed.as_bytes(), body], &self.signature) {
+        let whose = (self.device.as_str(), self.database.as_str());
+        let parts = [self.signed.as_bytes(), body];
+        if secret.has_signed(whose, revoked, &parts, &self.signature) {
             return Ok(());
         }
         Err(ServiceError::DeviceSignature {

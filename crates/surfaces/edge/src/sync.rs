@@ -81,7 +81,7 @@ fn answer(
     received: Received,
 ) -> Result<Response, ErrorResponse> {
     if let Some(secret) = &app.config.secret {
-        asked.check_signature(secret, received.as_sent())?;
+        asked.check_signature(secret, &app.config.revoked, received.as_sent())?;
         if !app.config.databases.contains(&asked.database) {
             return Err(ErrorResponse::limit(
                 StatusCode::FORBIDDEN,
