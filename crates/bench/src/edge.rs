@@ -1,4 +1,4 @@
-//! Suite `edge`: the library for microcontrollers beside esp_idf_timeseries's published figures.
+//! Suite `edge`: the library for microcontrollers beside `esp_idf_timeseries`'s published figures.
 //!
 //! Does: run the suite in C on a simulated flash, add the instructions that were counted on RISC-V, model times of both, and set them
 //! beside what the reference publishes and what is asked of the library. Does not: measure time, or run anything on hardware.

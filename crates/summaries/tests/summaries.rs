@@ -1,6 +1,10 @@
 //! Promise: summaries say what the published algorithms and arithmetic say, whatever the order and the parts in which values
 //! came, and come back from their bytes as they were, or say that the bytes are damaged.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "numbers that are drawn are small"
+)]
 #![expect(clippy::unwrap_used, reason = "a test fails by it, in its helpers too")]
 
 use nilometer_summaries::{
@@ -432,7 +436,7 @@ proptest! {
             if end == End::Max {
                 sorted.reverse();
             }
-            sorted.truncate(count as usize);
+            sorted.truncate(usize::try_from(count).unwrap());
             let found: Vec<Scalar> = kept.sorted().into_iter().map(|it| it.0).collect();
             let sorted: Vec<Scalar> = sorted.into_iter().map(Scalar::Int).collect();
             prop_assert_eq!(found, sorted);

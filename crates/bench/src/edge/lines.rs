@@ -331,7 +331,7 @@ fn codecs(all: &Figures) -> Result<Vec<Line>> {
 fn names(all: &Figures) -> Result<Vec<Line>> {
     let (first, last) = (all.get("series_1_to_5")?, all.get("series_16_to_20")?);
     let each = |of: &Figure| of.ms() / of.points as f64;
-    let mean = (each(first) + each(last)) / 2.0;
+    let mean = f64::midpoint(each(first), each(last));
     Ok(vec![line(
         (
             "creating 20 series; the first five, the last five",

@@ -26,7 +26,6 @@ use crate::engine::{Engine, RelationChange, Transaction, check_name};
 use crate::error::Error;
 use crate::relation::Change;
 use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId, table_bytes};
-use declared::Rules;
 use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
@@ -511,17 +510,9 @@ impl Session {
     #[cold]
     fn new_slot(&mut self, table: TableId) -> usize {
         let known = self.engine.sequencer().catalogue().table(table).cloned();
-        let noted = self.engine.sequencer().noted();
-        self.tables.push(TableSlot {
-            id: table,
-            has_stored_answers: noted.has_stored_answers(table),
-            rules: known.as_deref().and_then(Rules::of),
-            name: known.map_or_else(String::new, |known| known.name.clone()),
-            tags: Vec::new(),
-            planned_tags: 0,
-            fields: Vec::new(),
-            by_key: FxHashMap::default(),
-        });
+        let has_stored_answers = self.engine.sequencer().noted().has_stored_answers(table);
+        let slot = TableSlot::new(table, known.as_deref(), has_stored_answers);
+        self.tables.push(slot);
         self.slots.insert(table, self.tables.len() - 1);
         self.tables.len() - 1
     }

@@ -57,7 +57,7 @@ pub(crate) enum BenchCommand {
                       nilometer bench tstorage --hosts 3000 --duration 2d --loaded --json"
     )]
     Tstorage(TstorageBenchArgs),
-    /// Run the library for microcontrollers on a simulated flash, beside the figures that esp_idf_timeseries publishes.
+    /// Run the library for microcontrollers on a simulated flash, beside the figures that `esp_idf_timeseries` publishes.
     ///
     /// Needs no server and no hardware: programs, erases and reads of the flash are counted, instructions were counted on RISC-V under
     /// QEMU, and times are modelled from both.

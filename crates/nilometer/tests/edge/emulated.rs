@@ -39,6 +39,7 @@ struct Told {
 
 impl Board {
     /// `None`: a tool is missing.
+    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
     fn build() -> Option<Self> {
         for tool in [COMPILER, EMULATOR] {
             let found = Command::new(tool)
@@ -58,11 +59,11 @@ impl Board {
         let sources = entries.map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|it| it == "c"));
         let sources: Vec<PathBuf> = sources.collect();
-        let mut build = Command::new(COMPILER);
+        let mut compiler = Command::new(COMPILER);
         if Path::new("/usr/lib/picolibc/riscv64-unknown-elf").exists() {
-            build.arg("--specs=picolibc.specs");
+            compiler.arg("--specs=picolibc.specs");
         }
-        let built = build
+        let built = compiler
             .args([
                 "-march=rv32imac",
                 "-mabi=ilp32",

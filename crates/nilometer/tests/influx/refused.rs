@@ -122,7 +122,7 @@ async fn a_flood_of_series_gets_the_limit_and_others_write_on() {
         ..Options::default()
     };
     let (disk, clock) = (MemoryDisk::default(), Arc::new(SystemClock));
-    let server = Server::over(disk, clock, store, ServiceOptions::default());
+    let server = Server::over(disk, clock, &store, ServiceOptions::default());
     for name in ["flooded", "other"] {
         server.engine.create_database(name).unwrap();
     }

@@ -19,7 +19,7 @@ fn server(disk: &MemoryDisk) -> Server {
     let mut store = Options::default();
     store.compaction.partition_rows_min = 1;
     let clock = Arc::new(SystemClock);
-    Server::over(disk.clone(), clock, store, ServiceOptions::default())
+    Server::over(disk.clone(), clock, &store, ServiceOptions::default())
 }
 
 async fn filled(disk: &MemoryDisk) -> Server {

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
-use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Clock, Engine, Error, Options, SystemClock};
 use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
@@ -62,11 +62,19 @@ impl Clock for HandClock {
 
 /// The store on a disk, once nobody has it open. A server before this one had it longer than its answers took: the thread
 /// that has sent the last piece of an answer lets go of the store after that, which once failed a restart as `Locked`.
-fn opened(disk: Arc<MemoryDisk>, clock: Arc<dyn Clock>, store: &Options) -> Engine {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "who has them needs them no more"
+)]
+fn opened(disk: MemoryDisk, clock: Arc<dyn Clock>, store: &Options) -> Engine {
     let until = Instant::now() + Duration::from_secs(30);
-    loop {
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let open = || {
         let (disk, clock) = (Arc::clone(&disk), Arc::clone(&clock));
-        match Engine::open(disk, clock, Path::new("/data"), store.clone()) {
+        Engine::open(disk, clock, Path::new("/data"), store.clone())
+    };
+    loop {
+        match open() {
             Err(Error::Locked { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -91,18 +99,17 @@ impl Server {
 
     /// Over what is on a disk, at the time that a clock says.
     pub(crate) fn at(disk: MemoryDisk, clock: Arc<dyn Clock>, options: ServiceOptions) -> Self {
-        Self::over(disk, clock, Options::default(), options)
+        Self::over(disk, clock, &Options::default(), options)
     }
 
     /// The same with settings of the store.
     pub(crate) fn over(
         disk: MemoryDisk,
         clock: Arc<dyn Clock>,
-        store: Options,
+        store: &Options,
         options: ServiceOptions,
     ) -> Self {
-        let disk = Arc::new(disk);
-        let engine = Arc::new(opened(disk, clock, &store));
+        let engine = Arc::new(opened(disk, clock, store));
         let executor = Threads::start(options.query.threads).unwrap();
         let service = Service::new(Arc::clone(&engine), executor, options, nilometer::languages);
         let service = service.unwrap();

@@ -338,7 +338,7 @@ fn constant(expr: &Expr, session: &SessionState) -> Result<ScalarValue, Error> {
     if !expr.column_refs().is_empty() {
         return Err(refused());
     }
-    Ok(instant(value_of(expr, session)?)?)
+    instant(value_of(expr, session)?)
 }
 
 /// The value of an expression; `None` = it has columns, or none.

@@ -6,69 +6,17 @@ mod enumeration;
 mod index;
 mod sequence;
 mod table;
+mod written;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use nilometer_service::define::{Change, Part, TableChange};
+use nilometer_service::define::{Change, TableChange};
 
 use super::grammar::Grammar;
-use super::name::{Name, Path};
 use super::settings::{self, Setting};
 use super::types::{self, Written};
 use crate::error::{Error, Position};
-
-/// A change as it is written.
-#[derive(Debug, Clone)]
-pub(crate) struct WrittenChange {
-    pub(crate) change: Change,
-    /// What ALTER TABLE ... SET says, which is not part of the change yet: a table that is not there is said before a
-    /// setting that is wrong.
-    pub(crate) settings: Vec<Setting>,
-    start: Option<Position>,
-    name: Option<Position>,
-    other: Option<Position>,
-}
-
-impl WrittenChange {
-    /// Of what a name alone says.
-    fn of_name(name: Name, change: impl FnOnce(String) -> Change) -> Self {
-        Self {
-            change: change(name.text),
-            settings: Vec::new(),
-            start: name.position,
-            name: name.position,
-            other: None,
-        }
-    }
-
-    /// Of what a path says.
-    fn of_path(
-        path: &Path,
-        change: impl FnOnce(nilometer_service::define::Path) -> Change,
-    ) -> Self {
-        Self {
-            change: change(path.names()),
-            settings: Vec::new(),
-            start: path.start(),
-            name: path.last.position,
-            other: None,
-        }
-    }
-
-    /// With the place of its other name.
-    fn and(mut self, other: Option<Position>) -> Self {
-        self.other = other;
-        self
-    }
-
-    /// Where one of its names stands.
-    pub(crate) fn position(&self, part: Part) -> Option<Position> {
-        match part {
-            Part::Start => self.start,
-            Part::Name => self.name,
-            Part::Other => self.other,
-        }
-    }
-}
+pub(crate) use written::WrittenChange;
+use written::refused;
 
 /// Reads what follows CREATE.
 pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<WrittenChange>, Error> {
@@ -251,10 +199,7 @@ pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, 
             if_exists,
             change,
         });
-        WrittenChange {
-            settings,
-            ..written.and(column)
-        }
+        written.and(column).with(settings)
     } else {
         return Ok(None);
     };
@@ -397,11 +342,4 @@ fn offset(sql: &str, at: Position) -> usize {
         }
     }
     sql.len()
-}
-
-fn refused(message: &str, position: Option<Position>) -> Error {
-    Error::Plan {
-        message: message.to_owned(),
-        position,
-    }
 }

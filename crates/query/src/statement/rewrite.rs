@@ -4,6 +4,7 @@
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
 pub(crate) mod acquisition;
+mod calls;
 mod casts;
 pub(super) mod catalogue;
 mod distinct;
@@ -13,7 +14,6 @@ mod grouping;
 pub(crate) mod insert_alias;
 mod join;
 mod json;
-mod laterals;
 mod operators;
 mod rows;
 mod sets;
@@ -23,9 +23,8 @@ mod unnest;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor,
-    TimezoneInfo, Value, VisitorMut,
+    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause,
+    Query, TableFactor, TimezoneInfo, Value, VisitorMut,
 };
 
 use crate::error::Error;
@@ -33,6 +32,8 @@ use crate::function::{AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET, TIM
 use crate::statement::types::{cast, null};
 use crate::walk;
 
+pub(crate) use calls::call_of;
+use calls::{call, interval, named, of_one, one};
 pub(crate) use enums::casts_to_own;
 pub(crate) use join::asof_joins;
 pub(crate) use operators::exists::question_marks;
@@ -197,7 +198,7 @@ impl VisitorMut for Tables {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
-        laterals::of_select(select);
+        sets::laterals::of_select(select);
         ControlFlow::Continue(())
     }
 
@@ -241,10 +242,6 @@ fn limit_as_fetched(query: &mut Query) {
         Some(_) => return,
     }
     query.fetch = None;
-}
-
-fn one() -> Expr {
-    Expr::value(Value::Number("1".to_owned(), false))
 }
 
 /// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.
@@ -401,39 +398,6 @@ fn pad_base64(function: &mut Function) {
     }
 }
 
-fn of_one(name: &str) -> ObjectName {
-    ObjectName::from(vec![Ident::new(name)])
-}
-
-fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
-    Expr::Function(function(name, args, Vec::new()))
-}
-
-/// A call of a function with these values.
-pub(crate) fn call_of(name: &str, values: Vec<Expr>) -> Expr {
-    let args = values.into_iter();
-    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
-    call(name, args.collect())
-}
-
-/// A call with what stands behind its arguments, as in `array_agg(x ORDER BY y)`.
-fn function(name: &str, args: Vec<FunctionArg>, clauses: Vec<FunctionArgumentClause>) -> Function {
-    Function {
-        name: of_one(name),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses,
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    }
-}
-
 const GAPFILL_PARAMETERS: [&str; 5] = ["bucket_width", "ts", "timezone", "start", "finish"];
 const LOCF_PARAMETERS: [&str; 3] = ["value", "prev", "treat_null_as_missing"];
 const INTERPOLATE_PARAMETERS: [&str; 3] = ["value", "prev", "next"];
@@ -482,18 +446,6 @@ fn place_arguments(function: &mut Function, parameters: &[&str]) {
         .collect();
 }
 
-fn named(argument: &FunctionArg) -> Option<(&Ident, &FunctionArgExpr)> {
-    match argument {
-        FunctionArg::Named { name, arg, .. }
-        | FunctionArg::ExprNamed {
-            name: Expr::Identifier(name),
-            arg,
-            ..
-        } => Some((name, arg)),
-        _ => None,
-    }
-}
-
 /// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
 /// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
 fn name_time_bucket_arguments(function: &mut Function) {
@@ -512,19 +464,5 @@ fn name_time_bucket_arguments(function: &mut Function) {
             _ => continue,
         };
         *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-    }
-}
-
-/// A text as an interval; an integer offset of an integer time keeps its type.
-fn interval(expr: Expr) -> Expr {
-    match &expr {
-        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => cast(
-            expr,
-            DataType::Interval {
-                fields: None,
-                precision: None,
-            },
-        ),
-        _ => expr,
     }
 }

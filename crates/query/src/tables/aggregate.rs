@@ -396,13 +396,13 @@ fn value(time_ns: i64, kind: TimeKind) -> Expr {
 
 /// A source restricted to some buckets.
 pub(crate) fn restricted(
-    source: Arc<dyn TableProvider>,
+    source: &Arc<dyn TableProvider>,
     restriction: &Restriction,
     time: &str,
 ) -> PlanResult<LogicalPlan> {
     // Each range is a scan of its own, which reads no more than that.
     let scans = restriction.ranges.iter().map(|range| {
-        let source = provider_as_source(Arc::clone(&source));
+        let source = provider_as_source(Arc::clone(source));
         let plan = LogicalPlanBuilder::scan("source", source, None)?;
         match within(&ident(time), &[*range], restriction.kind) {
             Some(condition) => plan.filter(condition)?.build(),

@@ -53,6 +53,10 @@ pub(crate) const EXCLUDED: &str = "excluded";
 
 /// One snapshot, and what reading it needs.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what is known of a statement; none follows from another"
+)]
 pub(crate) struct ReadContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshot: Arc<Snapshot>,

@@ -18,6 +18,7 @@ mod provider;
 mod reading;
 mod relations;
 mod rows;
+mod source;
 mod values;
 
 pub(crate) use functions::{HYPERTABLE, OF_SEQUENCES, functions};

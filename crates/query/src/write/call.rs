@@ -94,7 +94,6 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
 }
 
 /// Carries a call out. Blocks for a sync of the log, and for as long as the files of a chunk take to be written.
-#[expect(clippy::too_many_lines, reason = "a flat list of calls")]
 pub(crate) fn run(
     engine: &Arc<Engine>,
     jobs: &Arc<BackgroundJobs>,

@@ -1,5 +1,7 @@
 //! Promise: what a refresh computes is in proportion to what has changed, and a write notes no more than that.
 
+use std::fmt::Write as _;
+
 use crate::support::Store;
 
 async fn run(store: &Store, sql: &str) {
@@ -29,7 +31,7 @@ async fn many_buckets() -> Store {
     let mut lines = String::new();
     for bucket in 0..BUCKETS {
         for row in 0..5 {
-            lines.push_str(&format!("m,host=a v={row}i {}\n", bucket * 60 + row * 10));
+            writeln!(lines, "m,host=a v={row}i {}", bucket * 60 + row * 10).unwrap();
         }
     }
     store.write_seconds(&lines);

@@ -3,24 +3,24 @@
 //! Does: look up what names mean now, check what the engine cannot know (views, reserved schemas), call it. Blocks for a
 //! sync of the log, so it runs where blocking is allowed.
 
+mod alter;
+
 use std::sync::Arc;
 
 use nilometer_engine::{
-    AggregateSource, ColumnDef, Declarations, DeclaredTime, Engine, Error as EngineError,
-    NewColumn, NewRelation, Snapshot, TableSchema, TableSettings, nearest,
+    AggregateSource, Declarations, DeclaredTime, Engine, Error as EngineError, NewColumn,
+    NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
-use super::change::{Change, Column, Path, TableChange, TableName, TableSetting};
+use super::change::{Change, Column, Path, TableName};
 use super::error::{DefineError, Object, Part};
 use super::own_relations::is_hidden;
 use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
-use super::records::lack_of_records;
 use super::views::enumerations;
 use super::views::kept as aggregates;
-use super::views::kept_rows::{note_retention, note_retentions};
-use super::views::policies::check_retention;
+use super::views::kept_rows::note_retentions;
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
@@ -188,7 +188,7 @@ pub fn run(
             if_exists,
             change,
         } => match existing_table(engine, place.table(path)?, if_exists)? {
-            Some((name, table)) => alter_table(engine, &name, &table, change),
+            Some((name, table)) => alter::alter_table(engine, &name, &table, change),
             None => Ok(()),
         },
         Change::Comment { path, column, text } => comment(engine, place, path, column, text),
@@ -477,123 +477,6 @@ fn new_column(column: &Column) -> NewColumn<'_> {
     NewColumn {
         name: &column.name,
         kind: column.kind,
-    }
-}
-
-fn alter_table(
-    engine: &Arc<Engine>,
-    name: &TableName,
-    table: &TableSchema,
-    change: TableChange,
-) -> Result<(), Error> {
-    let (database, schema, of) = (&name.database, &name.schema, &name.table);
-    let find_column = |column: &str| {
-        lookup::find_column(table, column).map_err(|missing| missing.about(Part::Other))
-    };
-    match change {
-        TableChange::Add {
-            column,
-            if_not_exists,
-        } => {
-            let declared = &column.declared;
-            let new =
-                engine.add_declared_column(database, schema, of, new_column(&column), declared)?;
-            Ok(must_be_new(
-                new || if_not_exists,
-                "column",
-                &column.name,
-                &format!("table \"{of}\""),
-            )?)
-        }
-        TableChange::Drop { column, if_exists } => {
-            if if_exists && table.shown(&column).is_none() {
-                return Ok(());
-            }
-            find_column(&column)?;
-            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
-            Ok(engine.drop_column(database, schema, of, &column)?)
-        }
-        TableChange::RenameColumn { column, to } => {
-            find_column(&column)?;
-            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
-            payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
-            Ok(engine.rename_column(database, schema, of, &column, &to)?)
-        }
-        TableChange::Type {
-            column,
-            to,
-            of: logical,
-        } => {
-            find_column(&column)?;
-            let known = table.shown(&column).and_then(ColumnDef::of);
-            if known == logical && logical.is_some() {
-                return Ok(());
-            }
-            if let Some(logical) = logical
-                && !known.is_some_and(|known| logical.has_all_of(known))
-            {
-                let refused = DefineError::Narrower {
-                    column,
-                    to: logical.to_string(),
-                };
-                return Err(refused.about(Part::Other));
-            }
-            if known.is_some_and(|known| !known.is_plain()) && logical.is_none() {
-                let refused = DefineError::Narrower {
-                    column,
-                    to: "its stored type".to_owned(),
-                };
-                return Err(refused.about(Part::Other));
-            }
-            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
-            engine.change_type(database, schema, of, &column, to)?;
-            Ok(
-                engine.declare_column(database, schema, of, &column, |declared| {
-                    declared.of = logical;
-                })?,
-            )
-        }
-        TableChange::Rename { to } => {
-            let snapshot = engine.snapshot();
-            refuse_view(&snapshot, name, &to)?;
-            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
-            aggregates::refuse_in_use(&snapshot, name, reads)?;
-            Ok(engine.rename_table(database, schema, of, &to)?)
-        }
-        TableChange::Set(list) => {
-            let mut settings = table.settings;
-            let (mut payloads, mut compressions) = (Vec::new(), Vec::new());
-            for setting in list {
-                match setting {
-                    TableSetting::TstoragePayload(text) => payloads.push(text),
-                    TableSetting::Compression(change) => compressions.push(change),
-                    setting => setting.apply(&mut settings),
-                }
-            }
-            let is_of_records = || lack_of_records(table).is_none();
-            if settings.duplicates != table.settings.duplicates && is_of_records() {
-                let table = of.clone();
-                return Err(DefineError::OverwritesRecords { table }.about(Part::Other));
-            }
-            for text in payloads {
-                payload::set(engine, name, table, &text)?;
-            }
-            for change in compressions {
-                hypertables::compression::set(engine, name, table, change)?;
-            }
-            if settings.retention_ns != table.settings.retention_ns {
-                let checked = check_retention(engine, table.id, settings.retention_ns);
-                checked.map_err(|reason| {
-                    let policy = "retention";
-                    DefineError::Policy { policy, reason }.about(Part::Other)
-                })?;
-                note_retention(engine, name, table.id)?;
-            }
-            if settings != table.settings {
-                engine.set_table(database, schema, of, settings)?;
-            }
-            Ok(())
-        }
     }
 }
 

@@ -165,13 +165,9 @@ impl Fault {
             | DefineError::AggregatedColumn { .. }
             | DefineError::AggregatedChunks { .. }
             | DefineError::StoredAnswers { .. } => Self::InUse,
-            DefineError::ForeignKey { .. } => Self::Definition,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
-            DefineError::SequenceOption { .. } | DefineError::Enumeration { .. } => {
-                Self::InvalidParameter
-            }
             DefineError::NotEmpty { .. }
             | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }
@@ -188,9 +184,11 @@ impl Fault {
             | DefineError::HasPolicy { .. } => Self::TableExists,
             DefineError::NoHypertable { .. } | DefineError::NoChunk { .. } => Self::UnknownTable,
             DefineError::NoPolicy { .. } => Self::UnknownName,
-            DefineError::NoRange | DefineError::Policy { .. } | DefineError::TimeBound { .. } => {
-                Self::InvalidParameter
-            }
+            DefineError::NoRange
+            | DefineError::Policy { .. }
+            | DefineError::TimeBound { .. }
+            | DefineError::SequenceOption { .. }
+            | DefineError::Enumeration { .. } => Self::InvalidParameter,
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }
@@ -202,6 +200,7 @@ impl Fault {
             | DefineError::PayloadSchema { .. }
             | DefineError::OverwritesRecords { .. }
             | DefineError::TimeColumn
+            | DefineError::ForeignKey { .. }
             | DefineError::Narrower { .. } => Self::Definition,
         }
     }

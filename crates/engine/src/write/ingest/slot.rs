@@ -9,7 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::logical::LogicalType;
-use crate::schema::{ColumnId, ColumnKind, TableId, column_bytes};
+use crate::schema::{ColumnId, ColumnKind, TableId, TableSchema, column_bytes};
 
 /// So few fields are looked through as fast as they are looked up.
 const SCANNED_FIELDS_MAX: usize = 8;
@@ -44,6 +44,20 @@ pub(super) struct KnownField {
 }
 
 impl TableSlot {
+    /// One of a table as the catalogue has it now.
+    pub(super) fn new(id: TableId, known: Option<&TableSchema>, has_stored_answers: bool) -> Self {
+        Self {
+            id,
+            has_stored_answers,
+            rules: known.and_then(Rules::of),
+            name: known.map_or_else(String::new, |known| known.name.clone()),
+            tags: Vec::new(),
+            planned_tags: 0,
+            fields: Vec::new(),
+            by_key: FxHashMap::default(),
+        }
+    }
+
     /// Why no line is written to it; `None` = lines are.
     pub(super) fn refusal(&self) -> Option<String> {
         self.has_stored_answers.then(|| {

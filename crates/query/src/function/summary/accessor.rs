@@ -309,9 +309,8 @@ impl Accessor {
                     .iter()
                     .map(|column| {
                         let kind = match *column {
-                            "state" => value(1, DataType::Utf8),
                             "value" if maker.ends_with("_by") => value(1, DataType::Float64),
-                            "value" => value(1, DataType::Utf8),
+                            "state" | "value" => value(1, DataType::Utf8),
                             "data" => value(2, DataType::Utf8),
                             "duration" => INTERVAL,
                             "min_freq" | "max_freq" => DataType::Float64,

@@ -38,15 +38,27 @@ fn number(value: Option<f64>) -> Option<Answer> {
     Some(Answer::One(Cell::Scalar(Scalar::Float(value?))))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside answers that may be none"
+)]
 fn whole(value: u64) -> Option<Answer> {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
     Some(Answer::One(Cell::Scalar(Scalar::Int(value))))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside answers that may be none"
+)]
 fn time(value: i64) -> Option<Answer> {
     Some(Answer::One(Cell::Scalar(Scalar::Time(value))))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside answers that may be none"
+)]
 fn interval(value: i64) -> Option<Answer> {
     Some(Answer::One(Cell::Interval(value)))
 }
@@ -68,7 +80,7 @@ pub(super) fn type_named(name: Option<&str>) -> Option<DataType> {
 struct Row<'a> {
     name: &'a str,
     columns: &'a [ArrayRef],
-    row: usize,
+    at: usize,
 }
 
 impl Row<'_> {
@@ -77,20 +89,20 @@ impl Row<'_> {
     }
 
     fn number(&self, place: usize) -> Option<f64> {
-        argument::number(self.column(place)?, self.row)
+        argument::number(self.column(place)?, self.at)
     }
 
     fn time(&self, place: usize) -> Option<i64> {
-        argument::time(self.column(place)?, self.row)
+        argument::time(self.column(place)?, self.at)
     }
 
     fn text(&self, place: usize) -> Option<&str> {
-        argument::text(self.column(place)?, self.row)
+        argument::text(self.column(place)?, self.at)
     }
 
     fn value(&self, place: usize) -> Result<Option<Scalar>> {
         match self.column(place) {
-            Some(column) => argument::scalar(column, self.row),
+            Some(column) => argument::scalar(column, self.at),
             None => Ok(None),
         }
     }
@@ -101,7 +113,7 @@ impl Row<'_> {
             return Ok(None);
         };
         let by = self.column(place + 1);
-        let Some(by) = by.and_then(|column| argument::interval(column, self.row)) else {
+        let Some(by) = by.and_then(|column| argument::interval(column, self.at)) else {
             return Ok(Some((start, i64::MAX)));
         };
         let end = later(start, by)?;
@@ -113,7 +125,7 @@ impl Row<'_> {
 
     fn summary(&self, place: usize) -> Result<Option<Summary>> {
         let column = self.column(place);
-        let bytes = column.and_then(|column| argument::bytes(column, self.row));
+        let bytes = column.and_then(|column| argument::bytes(column, self.at));
         let read = bytes.map(Summary::decode).transpose();
         read.map_err(|error| wrong_in(self.name, error))
     }
@@ -144,7 +156,11 @@ pub(super) fn of(
     columns: &[ArrayRef],
     row: usize,
 ) -> Result<Option<Answer>> {
-    let row = Row { name, columns, row };
+    let row = Row {
+        name,
+        columns,
+        at: row,
+    };
     match summary {
         Summary::Moments(it) => moments(&row, &it, name),
         Summary::Pairs(it) => pairs(&row, it),
@@ -313,6 +329,10 @@ fn time_weight(row: &Row<'_>, it: &TimeWeight) -> Result<Option<Answer>> {
     })
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it stands beside answers that may be none"
+)]
 fn scalar(value: &Scalar) -> Option<Cell> {
     Some(Cell::Scalar(value.clone()))
 }
@@ -453,7 +473,7 @@ fn frequencies(row: &Row<'_>, it: Box<Frequencies>) -> Result<Option<Answer>> {
         "topn" => {
             let count = row
                 .column(1)
-                .and_then(|column| argument::whole(column, row.row));
+                .and_then(|column| argument::whole(column, row.at));
             let values = row.done(it.most(count))?.into_iter();
             let rows = values.map(|value| vec![Some(Cell::Scalar(value))]);
             Some(Answer::Rows(rows.collect()))

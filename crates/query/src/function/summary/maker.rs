@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 };
 use nilometer_summaries::{
     Candlestick, End, Extremes, Flavour, Frequencies, Heartbeats, HyperLogLog, Method, Moments,
-    Pairs, Sample, Summary, TDigest, UddSketch,
+    Sample, Summary, TDigest, UddSketch,
 };
 
 use super::super::aggregate::dense::{Grouped, Single};
@@ -239,7 +239,7 @@ impl Maker {
             |made: Result<Frequencies, _>| made.map(|it| Summary::Frequencies(Box::new(it)));
         match self.made {
             Made::Stats if count == 2 => {
-                let begin = Summary::Pairs(Box::new(Pairs::default()));
+                let begin = Summary::Pairs(Box::default());
                 Ok(Arc::new(Values {
                     begin,
                     value: 0,
@@ -336,7 +336,7 @@ impl AggregateUDFImpl for Maker {
     fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
         let kind = |place: usize| {
             let field = arg_fields.get(place)?;
-            kind_of(field.data_type()).map(|kind| kind.name())
+            kind_of(field.data_type()).map(nilometer_summaries::ScalarKind::name)
         };
         let value = self.value_at(arg_fields.len()).and_then(kind);
         let beside = match self.made {
@@ -498,12 +498,11 @@ impl Take for Ticks {
         let volume = values.get(2).filter(|_| self.has_volume);
         let volume = volume.and_then(|column| number(column, row));
         let tick = Candlestick::of_tick(Sample { time, value }, volume);
-        match group.as_deref_mut() {
-            Some(Group::Whole(Summary::Candlestick(whole))) => whole.merge(&tick),
-            _ => {
-                let whole = Summary::Candlestick(Box::new(tick));
-                *group = Some(Box::new(Group::Whole(whole)));
-            }
+        if let Some(Group::Whole(Summary::Candlestick(whole))) = group.as_deref_mut() {
+            whole.merge(&tick);
+        } else {
+            let whole = Summary::Candlestick(Box::new(tick));
+            *group = Some(Box::new(Group::Whole(whole)));
         }
         Ok(())
     }

@@ -307,12 +307,11 @@ impl Found {
             && (0..1_000_000_000).contains(&self.ns);
         let year = i32::try_from(self.year.unwrap_or(1)).map_err(|_| out_of_range())?;
         let part = |number: i64| u32::try_from(number).map_err(|_| out_of_range());
-        let date = match self.day_of_year {
-            Some(day) => chrono::NaiveDate::from_yo_opt(year, part(day)?),
-            None => {
-                let (month, day) = (self.month.unwrap_or(1), self.day.unwrap_or(1));
-                chrono::NaiveDate::from_ymd_opt(year, part(month)?, part(day)?)
-            }
+        let date = if let Some(day) = self.day_of_year {
+            chrono::NaiveDate::from_yo_opt(year, part(day)?)
+        } else {
+            let (month, day) = (self.month.unwrap_or(1), self.day.unwrap_or(1));
+            chrono::NaiveDate::from_ymd_opt(year, part(month)?, part(day)?)
         };
         let date = date.filter(|_| is_clock).ok_or_else(out_of_range)?;
         let (minute, second, ns) = (self.minute, self.second, self.ns);

@@ -1,4 +1,4 @@
-//! What a continuous aggregate stores, as other queries can use it: its keys, its measures, and the rows that it leaves out.
+//! Form of a continuous aggregate, as other queries can use it: its keys, its measures, and the rows that it leaves out.
 //!
 //! Does: read it from the plan of the query of an aggregate of one table; remember it. Does not: compare it with a query.
 
@@ -112,9 +112,12 @@ pub(super) fn qualified(expr: &Expr, plan: &LogicalPlan) -> datafusion::common::
     replaced.map(|replaced| replaced.data)
 }
 
+/// The form of a query, if it has one, and the query.
+type Known = (String, Option<Arc<Form>>);
+
 /// Forms by the number of their aggregate, with the query that they are of.
 #[derive(Debug, Default)]
-pub(crate) struct Forms(Mutex<BTreeMap<i64, (String, Option<Arc<Form>>)>>);
+pub(crate) struct Forms(Mutex<BTreeMap<i64, Known>>);
 
 impl Forms {
     /// What is known of a query; `None` = nothing is.

@@ -1,4 +1,4 @@
-//! What a query groups and chooses by, in terms of what an aggregate stores.
+//! Keys and conditions of a query, in terms of those that an aggregate stores.
 //!
 //! Does: write expressions of raw rows as expressions of stored columns, where they mean the same for every row of a stored group.
 //! Does not: look at aggregates of rows (`parts.rs` does).

@@ -369,12 +369,11 @@ fn over_input(expr: &Expr, projection: &Projection) -> Option<Expr> {
         let at = projection.schema.maybe_index_of_column(column);
         let below = at.and_then(|at| projection.expr.get(at));
         let below = below.map(|expr| expr.clone().unalias());
-        match below {
-            Some(below @ Expr::Column(_)) => Ok(Transformed::yes(below)),
-            _ => {
-                is_plain = false;
-                Ok(Transformed::no(part))
-            }
+        if let Some(below @ Expr::Column(_)) = below {
+            Ok(Transformed::yes(below))
+        } else {
+            is_plain = false;
+            Ok(Transformed::no(part))
         }
     });
     over.ok().map(|over| over.data).filter(|_| is_plain)

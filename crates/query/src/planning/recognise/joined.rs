@@ -160,7 +160,7 @@ impl Side<'_> {
         let of_columns: Vec<Vec<Expr>> = made.finals.iter().map(|it| it.calls(&partials)).collect();
         let calls: Vec<Expr> = of_columns.iter().flatten().cloned().collect();
         let outer = Aggregate::try_new(Arc::new(join), made.groups, calls)?;
-        let columns = shown(aggregate, &outer, &made.finals, &of_columns)?;
+        let columns = shown(aggregate, &outer, &made.finals, &of_columns);
         let outer = LogicalPlan::Aggregate(outer);
         Ok(Some(LogicalPlan::Projection(Projection::try_new(
             columns,
@@ -353,12 +353,7 @@ fn aggregate(func: Arc<AggregateUDF>, argument: Expr) -> Expr {
 }
 
 /// The columns of the aggregate that was, under their names.
-fn shown(
-    was: &Aggregate,
-    outer: &Aggregate,
-    finals: &[Final],
-    calls: &[Vec<Expr>],
-) -> Result<Vec<Expr>> {
+fn shown(was: &Aggregate, outer: &Aggregate, finals: &[Final], calls: &[Vec<Expr>]) -> Vec<Expr> {
     let groups = was.group_expr.len();
     let mut at = groups;
     let outer_column = |at: usize| Expr::Column(Column::from(outer.schema.qualified_field(at)));
@@ -377,5 +372,5 @@ fn shown(
         };
         columns.push(expr.alias_qualified(qualifier.cloned(), field.name()));
     }
-    Ok(columns)
+    columns
 }

@@ -47,18 +47,18 @@ impl ScalarUDFImpl for Quotient {
 
     /// As the operator is shown.
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!("{left} / {right}")),
-            _ => internal_err!("a quotient has two operands"),
-        }
+        let [left, right] = args else {
+            return internal_err!("a quotient has two operands");
+        };
+        Ok(format!("{left} / {right}"))
     }
 
     /// As the operator is called, so that an expression finds its column again.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!("{} / {}", left.schema_name(), right.schema_name())),
-            _ => internal_err!("a quotient has two operands"),
-        }
+        let [left, right] = args else {
+            return internal_err!("a quotient has two operands");
+        };
+        Ok(format!("{} / {}", left.schema_name(), right.schema_name()))
     }
 
     fn signature(&self) -> &Signature {

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::DataType;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_service::define::{Change, EnumChange};
 
-use super::{WrittenChange, refused};
+use super::written::{WrittenChange, refused};
 use crate::error::Error;
 use crate::statement::grammar::Grammar;
 use crate::statement::types;

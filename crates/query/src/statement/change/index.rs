@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_service::define::{Change, NewIndex};
 
-use super::{WrittenChange, refused};
+use super::written::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
 use crate::statement::name::{Name, quoted};

@@ -6,7 +6,7 @@
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_service::define::{Change, Counting};
 
-use super::{WrittenChange, refused};
+use super::written::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
 

@@ -20,7 +20,7 @@ use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetti
 use nilometer_service::{NewTable, REFERENCES};
 
 use super::enumeration::own_type;
-use super::{WrittenChange, refused};
+use super::written::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
 use crate::statement::name::{Name, always_quoted, literal};
@@ -297,25 +297,7 @@ pub(super) fn added_column(grammar: &mut Grammar<'_>) -> Result<Option<Column>, 
     let mut body = Body::default();
     column(grammar, &mut body)?;
     if let Some(check) = body.checks.first() {
-        if check.expression.starts_with(REFERENCES) {
-            return Err(refused(
-                "a foreign key is set when the table is made, among tables without a time",
-                None,
-            ));
-        }
-        if check.expression.starts_with(ENUM_LABEL) {
-            return Err(refused(
-                "a column of an enumeration is there from the start; make the table with it, or add the column as TEXT",
-                None,
-            ));
-        }
-        return Err(refused(
-            &format!(
-                "rows that are there would not be looked at, so CHECK ({}) is set when the table is made",
-                check.expression
-            ),
-            None,
-        ));
+        return Err(foreign::not_added(check));
     }
     if let Some(key) = body.keys.first() {
         return Err(refused("a key is set when the table is made", key.at));

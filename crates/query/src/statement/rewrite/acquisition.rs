@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use super::named;
+use super::calls::named;
 use crate::error::Error;
 use crate::statement::name::position;
 

@@ -151,7 +151,7 @@ fn call(name: &str, args: Vec<Expr>) -> Expr {
         .into_iter()
         .map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))
         .collect();
-    Expr::Function(super::function(name, args, Vec::new()))
+    Expr::Function(super::calls::function(name, args, Vec::new()))
 }
 
 fn not(expr: Expr) -> Expr {
@@ -649,7 +649,7 @@ fn array_of(query: &Query) -> Option<Expr> {
         clauses.push(FunctionArgumentClause::OrderBy(keys));
     }
     let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
-    let aggregate = Expr::Function(super::function("array_agg", args, clauses));
+    let aggregate = Expr::Function(super::calls::function("array_agg", args, clauses));
     select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
     Some(Expr::Subquery(Box::new(query)))
 }

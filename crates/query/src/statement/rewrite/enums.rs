@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{Expr, TypedString, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::call_of;
+use super::calls::call_of;
 use crate::statement::types::{self, ENUM_CAST, null};
 
 /// Rewrites an expression if it is such a cast.
@@ -85,7 +85,7 @@ mod tests {
             ("SELECT x::regclass, y::oid", false),
             ("SELECT n FROM (SELECT 1 AS n)", false),
         ] {
-            let tokens = Tokenizer::new(&GenericDialect {}, text);
+            let mut tokens = Tokenizer::new(&GenericDialect {}, text);
             let tokens = tokens.tokenize_with_location().unwrap();
             assert_eq!(casts_to_own(&tokens), is_own, "{text}");
         }

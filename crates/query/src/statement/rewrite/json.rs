@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TypedString,
 };
 
-use super::{call_of, of_one};
+use super::calls::{call_of, of_one};
 use crate::statement::types::null;
 
 /// Rewrites an expression if it is one of them.

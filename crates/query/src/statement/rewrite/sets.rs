@@ -1,12 +1,14 @@
 //! Functions that answer several rows, in a SELECT list and in FROM: arrays that are unnested.
 
+pub(super) mod laterals;
+
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
     SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TimezoneInfo, TypedString,
     Value,
 };
 
-use super::{call_of, interval};
+use super::calls::{call_of, interval};
 use crate::function::is_rows;
 use crate::statement::types::{cast, null};
 

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::{call_of, of_one};
+use super::calls::{call_of, of_one};
 use crate::function::{INTO_VALUES, MAKERS, ROLLUP, accessor_named, of_column, rows_of};
 use crate::statement::types::null;
 use crate::walk;

@@ -137,7 +137,7 @@ impl ReadContext {
         let Some(restriction) = restriction.filter(|it| it.source == name.shown()) else {
             return Some(table);
         };
-        match restricted(table, restriction, time) {
+        match restricted(&table, restriction, time) {
             Ok(plan) => Some(Arc::new(ViewTable::new(plan, None))),
             Err(error) => {
                 self.complain(name, error.to_string());

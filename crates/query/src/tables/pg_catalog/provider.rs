@@ -3,15 +3,15 @@
 //! Does: make the rows when a table is read, only those of one object where the conditions say which. Does not: know what is in
 //! them (`rows.rs`, `standard.rs`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
@@ -20,25 +20,14 @@ use nilometer_engine::nearest;
 use nilometer_service::define::{INFORMATION_SCHEMA, TIMESCALEDB_INFORMATION};
 
 use super::cells::Sink;
-use super::objects::{Catalogue, Object, Of};
+use super::objects::{Catalogue, Of};
 use super::reading::Reading;
 use super::relations::{self, CatalogTable};
 use super::rows;
+use super::source::{Source, Wanted, wanted_by};
 use crate::error::Error;
 use crate::statement::name::TableName;
 use crate::tables::planned::scan_by;
-
-/// Columns by which rows are found without making the others.
-const KEYS: [&str; 8] = [
-    "hypertable_oid",
-    "oid",
-    "attrelid",
-    "indrelid",
-    "indexrelid",
-    "conrelid",
-    "adrelid",
-    "objoid",
-];
 
 /// A table of a schema of the catalogue; `None` = PostgreSQL has none of this name there.
 pub(crate) fn table(
@@ -170,90 +159,6 @@ impl Table {
             }
         }
         views
-    }
-}
-
-/// The objects whose rows are asked for; `None` = all.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Wanted(Option<HashSet<i64>>);
-
-impl Wanted {
-    fn of(filters: &[Expr]) -> Self {
-        let sets = filters.iter().filter_map(wanted_by);
-        Self(sets.reduce(|one, other| &one & &other))
-    }
-
-    pub(super) fn has(&self, oid: i64) -> bool {
-        self.0.as_ref().is_none_or(|oids| oids.contains(&oid))
-    }
-
-    /// The objects that are asked for.
-    pub(super) fn objects<'a>(
-        &'a self,
-        catalogue: &'a Catalogue,
-    ) -> Box<dyn Iterator<Item = &'a Object> + 'a> {
-        match &self.0 {
-            Some(oids) => Box::new(oids.iter().filter_map(|oid| catalogue.by_oid(*oid))),
-            None => Box::new(catalogue.objects.iter()),
-        }
-    }
-}
-
-/// The numbers that a condition on a key leaves; `None` = it is another condition.
-fn wanted_by(filter: &Expr) -> Option<HashSet<i64>> {
-    let is_key = |expr: &Expr| matches!(expr, Expr::Column(it) if KEYS.contains(&it.name.as_str()));
-    match filter {
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: Operator::Eq,
-            right,
-        }) => {
-            let value = match (is_key(left), is_key(right)) {
-                (true, _) => right,
-                (_, true) => left,
-                _ => return None,
-            };
-            Some(HashSet::from([number(value)?]))
-        }
-        Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: Operator::Or,
-            right,
-        }) => Some(&wanted_by(left)? | &wanted_by(right)?),
-        Expr::InList(list) if !list.negated && is_key(&list.expr) => {
-            list.list.iter().map(number).collect()
-        }
-        _ => None,
-    }
-}
-
-fn number(value: &Expr) -> Option<i64> {
-    match value {
-        Expr::Literal(ScalarValue::Int64(number), _) => *number,
-        Expr::Literal(ScalarValue::Int32(Some(number)), _) => Some(i64::from(*number)),
-        _ => None,
-    }
-}
-
-/// What makes the rows.
-#[derive(Debug)]
-pub(super) struct Source {
-    pub(super) table: &'static CatalogTable,
-    columns: Vec<usize>,
-    schema: SchemaRef,
-    pub(super) catalogue: Arc<Catalogue>,
-    pub(super) wanted: Wanted,
-    /// The columns of views by their numbers.
-    pub(super) views: Arc<HashMap<i64, SchemaRef>>,
-    /// What says more than the names.
-    pub(super) reading: Arc<dyn Reading>,
-}
-
-impl Source {
-    /// The columns of an object; `None` = it has none, or is a view that cannot be read.
-    pub(super) fn columns_of(&self, object: &Object) -> Option<SchemaRef> {
-        let of_view = || self.views.get(&object.oid).cloned();
-        object.columns().or_else(of_view)
     }
 }
 

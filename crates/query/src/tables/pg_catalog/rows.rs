@@ -14,7 +14,7 @@ use super::definitions::{self, type_of};
 use super::fixed::{self, Fixed};
 use super::objects::{Index, Object, Of};
 use super::oids;
-use super::provider::Source;
+use super::source::Source;
 
 /// The encoding UTF8.
 const UTF8: i64 = 6;

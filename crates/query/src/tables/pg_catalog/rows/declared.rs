@@ -8,8 +8,8 @@ use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::targets;
 use crate::tables::pg_catalog::objects::Object;
 use crate::tables::pg_catalog::oids;
-use crate::tables::pg_catalog::provider::Source;
 use crate::tables::pg_catalog::relations;
+use crate::tables::pg_catalog::source::Source;
 
 /// The catalogue's table that tables, and so their comments, are in.
 const OF_TABLES: &str = "pg_class";

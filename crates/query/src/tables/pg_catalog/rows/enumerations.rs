@@ -4,7 +4,7 @@ use datafusion::common::Result;
 use nilometer_service::define::{self, Enumeration};
 
 use super::super::cells::{Cell, Sink};
-use super::super::provider::Source;
+use super::super::source::Source;
 use super::super::{fixed, oids};
 
 /// The length of a value of an enumeration in PostgreSQL.

@@ -8,7 +8,7 @@ use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{self, standard_name, type_of};
 use crate::tables::pg_catalog::fixed;
 use crate::tables::pg_catalog::objects::{Index, Object, Of};
-use crate::tables::pg_catalog::provider::Source;
+use crate::tables::pg_catalog::source::Source;
 
 /// Adds the rows of a table.
 pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{format_type, type_of};
 use crate::tables::pg_catalog::objects::{Object, Of};
 use crate::tables::pg_catalog::oids;
-use crate::tables::pg_catalog::provider::Source;
+use crate::tables::pg_catalog::source::Source;
 
 /// The release of TimescaleDB whose functions are meant where this program has one of the name.
 const VERSION: &str = "2.28.3";

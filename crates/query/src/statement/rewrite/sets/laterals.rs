@@ -13,15 +13,15 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::call_of;
-use super::sets::{is_elements, is_set};
+use super::super::calls::call_of;
+use super::{is_elements, is_set};
 use crate::statement::types::cast;
 use crate::walk;
 
 const UNNEST: &str = "unnest";
 
 /// Rewrites the functions in the FROM of a SELECT.
-pub(super) fn of_select(select: &mut Select) {
+pub(in crate::statement::rewrite) fn of_select(select: &mut Select) {
     let mut elements = Vec::new();
     for (at, table) in select.from.iter_mut().enumerate() {
         name_elements(&mut table.relation, &mut elements);

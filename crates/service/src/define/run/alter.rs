@@ -1,0 +1,157 @@
+//! Changes of one table over time: its columns, its name, its settings.
+//!
+//! Does: what `ALTER TABLE` says, after asking who else counts on what is there. Does not: check who asks (`run.rs`).
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    AggregateSource, ColumnDef, Engine, LogicalType, PhysicalType, TableSchema,
+};
+
+use super::super::change::{TableChange, TableName, TableSetting};
+use super::super::error::{DefineError, Part};
+use super::super::place::must_be_new;
+use super::super::records::lack_of_records;
+use super::super::views::kept as aggregates;
+use super::super::views::kept_rows::note_retention;
+use super::super::views::policies::check_retention;
+use super::super::{hypertables, lookup, payload};
+use super::{new_column, refuse_view};
+use crate::error::Error;
+
+pub(super) fn alter_table(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    change: TableChange,
+) -> Result<(), Error> {
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    let find_column = |column: &str| {
+        lookup::find_column(table, column).map_err(|missing| missing.about(Part::Other))
+    };
+    match change {
+        TableChange::Add {
+            column,
+            if_not_exists,
+        } => {
+            let declared = &column.declared;
+            let new =
+                engine.add_declared_column(database, schema, of, new_column(&column), declared)?;
+            Ok(must_be_new(
+                new || if_not_exists,
+                "column",
+                &column.name,
+                &format!("table \"{of}\""),
+            )?)
+        }
+        TableChange::Drop { column, if_exists } => {
+            if if_exists && table.shown(&column).is_none() {
+                return Ok(());
+            }
+            find_column(&column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
+            Ok(engine.drop_column(database, schema, of, &column)?)
+        }
+        TableChange::RenameColumn { column, to } => {
+            find_column(&column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
+            payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
+            Ok(engine.rename_column(database, schema, of, &column, &to)?)
+        }
+        TableChange::Type {
+            column,
+            to,
+            of: logical,
+        } => {
+            find_column(&column)?;
+            change_type(engine, name, table, &column, (to, logical))
+        }
+        TableChange::Rename { to } => {
+            let snapshot = engine.snapshot();
+            refuse_view(&snapshot, name, &to)?;
+            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+            aggregates::refuse_in_use(&snapshot, name, reads)?;
+            Ok(engine.rename_table(database, schema, of, &to)?)
+        }
+        TableChange::Set(list) => set(engine, name, table, list),
+    }
+}
+
+/// Another type of a column: the stored one, and the declared one if there is to be any.
+fn change_type(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    column: &str,
+    (to, logical): (PhysicalType, Option<LogicalType>),
+) -> Result<(), Error> {
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    let known = table.shown(column).and_then(ColumnDef::of);
+    if known == logical && logical.is_some() {
+        return Ok(());
+    }
+    if let Some(logical) = logical
+        && !known.is_some_and(|known| logical.has_all_of(known))
+    {
+        let refused = DefineError::Narrower {
+            column: column.to_owned(),
+            to: logical.to_string(),
+        };
+        return Err(refused.about(Part::Other));
+    }
+    if known.is_some_and(|known| !known.is_plain()) && logical.is_none() {
+        let refused = DefineError::Narrower {
+            column: column.to_owned(),
+            to: "its stored type".to_owned(),
+        };
+        return Err(refused.about(Part::Other));
+    }
+    aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, column)?;
+    engine.change_type(database, schema, of, column, to)?;
+    Ok(
+        engine.declare_column(database, schema, of, column, |declared| {
+            declared.of = logical;
+        })?,
+    )
+}
+
+fn set(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    list: Vec<TableSetting>,
+) -> Result<(), Error> {
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    let mut settings = table.settings;
+    let (mut payloads, mut compressions) = (Vec::new(), Vec::new());
+    for setting in list {
+        match setting {
+            TableSetting::TstoragePayload(text) => payloads.push(text),
+            TableSetting::Compression(change) => compressions.push(change),
+            setting => setting.apply(&mut settings),
+        }
+    }
+    let is_of_records = || lack_of_records(table).is_none();
+    if settings.duplicates != table.settings.duplicates && is_of_records() {
+        let table = of.clone();
+        return Err(DefineError::OverwritesRecords { table }.about(Part::Other));
+    }
+    for text in payloads {
+        payload::set(engine, name, table, &text)?;
+    }
+    for change in compressions {
+        hypertables::compression::set(engine, name, table, change)?;
+    }
+    if settings.retention_ns != table.settings.retention_ns {
+        let checked = check_retention(engine, table.id, settings.retention_ns);
+        checked.map_err(|reason| {
+            let policy = "retention";
+            DefineError::Policy { policy, reason }.about(Part::Other)
+        })?;
+        note_retention(engine, name, table.id)?;
+    }
+    if settings != table.settings {
+        engine.set_table(database, schema, of, settings)?;
+    }
+    Ok(())
+}
