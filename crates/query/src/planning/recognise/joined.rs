@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, NullEquality, Result};
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_aggregate::count::count_udaf;
@@ -21,6 +22,7 @@ use datafusion::logical_expr::{
 
 use super::group::call;
 use super::{part, reads_tables};
+use crate::walk::PlanWalk;
 
 /// The same plan with the series aggregated first; `None` = it is no such plan, or the series' part is no series query.
 pub(super) fn series_first(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
@@ -129,8 +131,8 @@ impl Side<'_> {
             return Ok(None);
         };
         let mut input = LogicalPlanBuilder::from(self.series.clone());
-        // What the other side leaves of the tags is worth knowing if reading that side reads no series.
-        if matches!(rows_of(self.other), LogicalPlan::Filter(_)) && !reads_tables(self.other)? {
+        // What the other side leaves of the tags is worth knowing if reading that side twice is cheap, and says the same twice.
+        if is_filtered_relation(self.other)? {
             let keys = (vec![self.key.clone()], vec![self.other_key.clone()]);
             input = input.join(self.other.clone(), JoinType::LeftSemi, keys, None)?;
         }
@@ -272,6 +274,25 @@ fn rows_of(mut plan: &LogicalPlan) -> &LogicalPlan {
             plan => return plan,
         };
     }
+}
+
+/// Whether a plan is filtered rows of one relation, without anything that another reading would answer otherwise.
+fn is_filtered_relation(plan: &LogicalPlan) -> Result<bool> {
+    if !matches!(rows_of(plan), LogicalPlan::Filter(_)) || reads_tables(plan)? {
+        return Ok(false);
+    }
+    let mut is_same = true;
+    plan.walk(&mut |node| {
+        is_same &= match node {
+            LogicalPlan::TableScan(scan) => scan.fetch.is_none(),
+            LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) | LogicalPlan::Filter(_) => {
+                !node.expressions().iter().any(Expr::is_volatile)
+            }
+            _ => false,
+        };
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(is_same)
 }
 
 /// What becomes of an aggregate.
