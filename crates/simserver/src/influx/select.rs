@@ -179,13 +179,14 @@ impl Select {
             let Some(table) = state.tables.get(&(policy, of)) else {
                 continue;
             };
-            for (group, points) in self.groups(table) {
-                let name = MEASUREMENTS.get(of).copied().unwrap_or("");
+            let name = MEASUREMENTS.get(of).copied().unwrap_or("");
+            // SLIMIT counts groups that have points, whether or not conditions and LIMIT leave any of them.
+            let (count, after) = self.series.unwrap_or((usize::MAX, 0));
+            let groups = self.groups(table).into_iter();
+            let groups = groups.filter(|(group, _)| self.has_points(table, *group));
+            for (group, points) in groups.skip(after).take(count) {
                 all.extend(self.series_of(name, group, &points));
             }
-        }
-        if let Some((count, after)) = self.series {
-            all = all.into_iter().skip(after).take(count).collect();
         }
         // Series stand the other way round as well.
         if self.descends {
@@ -215,6 +216,14 @@ impl Select {
             }
         }
         groups
+    }
+
+    /// Whether there is a point in a group at any time.
+    fn has_points(&self, table: &Table, (host, region): Group) -> bool {
+        table.iter().any(|(&(of_host, of_region), points)| {
+            let is_of = |asked: Option<usize>, is: usize| asked.is_none_or(|asked| asked == is);
+            is_of(host, of_host) && is_of(region, of_region) && !points.is_empty()
+        })
     }
 
     fn chosen(&self, points: &Points) -> Vec<Read> {

@@ -35,7 +35,7 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
         5..8 => rows(dice, table),
         8 | 9 => ends(dice, if table == "kept" { "merged" } else { table }),
         10 | 11 => nested(dice, if table == "kept" { "merged" } else { table }),
-        _ => around(dice, table),
+        _ => around(dice, table, world),
     };
     let statements = [
         filled(&form.text, dice, world),
@@ -538,7 +538,7 @@ fn declared(dice: &mut Dice, table: &str) -> Form {
 }
 
 /// A series query in a larger one.
-fn around(dice: &mut Dice, table: &str) -> Form {
+fn around(dice: &mut Dice, table: &str, world: &World) -> Form {
     let inner = format!(
         "SELECT host, {} AS bucket, avg(u) AS mean, count(*) AS readings FROM {table}{} GROUP BY host, bucket",
         bucket(dice),
@@ -548,8 +548,14 @@ fn around(dice: &mut Dice, table: &str) -> Form {
         4 => format!(
             "SELECT rack, count(*), max(n) FROM {table} WHERE host IN (SELECT host FROM kept WHERE u > 5) AND time >= '\u{1}' GROUP BY rack"
         ),
+        // A text that is no integer is compared with none: whether that is found out depends on how rows are joined.
         5 => format!(
-            "SELECT time, host, rack, f FROM {table} WHERE rack IN (SELECT host FROM replaced UNION ALL SELECT '7' FROM merged) AND host = '\u{2}'"
+            "SELECT time, host, rack, f FROM {table} WHERE rack IN (SELECT {} FROM merged) AND host = '\u{2}'",
+            if world.is_declared {
+                "n FROM replaced UNION ALL SELECT 7"
+            } else {
+                "host FROM replaced UNION ALL SELECT '7'"
+            }
         ),
         0 => format!(
             "SELECT host, count(*), max(mean) FROM ({inner}) q WHERE readings > 2 GROUP BY host"
