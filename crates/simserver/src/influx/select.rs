@@ -183,7 +183,7 @@ impl Select {
             // SLIMIT counts groups that have points, whether or not conditions and LIMIT leave any of them.
             let (count, after) = self.series.unwrap_or((usize::MAX, 0));
             let groups = self.groups(table).into_iter();
-            let groups = groups.filter(|(group, _)| self.has_points(table, *group));
+            let groups = groups.filter(|(group, _)| Self::has_points(table, *group));
             for (group, points) in groups.skip(after).take(count) {
                 all.extend(self.series_of(name, group, &points));
             }
@@ -219,7 +219,7 @@ impl Select {
     }
 
     /// Whether there is a point in a group at any time.
-    fn has_points(&self, table: &Table, (host, region): Group) -> bool {
+    fn has_points(table: &Table, (host, region): Group) -> bool {
         table.iter().any(|(&(of_host, of_region), points)| {
             let is_of = |asked: Option<usize>, is: usize| asked.is_none_or(|asked| asked == is);
             is_of(host, of_host) && is_of(region, of_region) && !points.is_empty()

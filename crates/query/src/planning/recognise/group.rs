@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, Sort, WindowFunction};
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window,
     WindowFunctionDefinition,
@@ -379,22 +379,44 @@ fn over_input(expr: &Expr, projection: &Projection) -> Option<Expr> {
     over.ok().map(|over| over.data).filter(|_| is_plain)
 }
 
-/// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`, and what a projection between the two leaves.
+/// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`, with what a projection between the two leaves, and further
+/// conditions on the rows that are left.
 pub(super) fn numbered(
     view: View,
     window: &Window,
     between: Option<&Projection>,
     condition: &Expr,
 ) -> Option<View> {
-    let Some(projection) = between else {
-        return first_rows(view, window, condition);
+    let number = window.input.schema().fields().len();
+    let is_of_number = |expr: &Expr| {
+        let mut columns = expr.column_refs().into_iter();
+        columns.any(|column| window.schema.maybe_index_of_column(column) == Some(number))
     };
-    let condition = over_input(condition, projection)?;
-    let view = first_rows(view, window, &condition)?;
-    view.project(&projection.expr, projection.input.schema())
+    let (mut bounds, mut others) = (Vec::new(), Vec::new());
+    for conjunct in split_conjunction(condition) {
+        let over = match between {
+            Some(projection) => over_input(conjunct, projection)?,
+            None => conjunct.clone(),
+        };
+        if is_of_number(&over) {
+            bounds.push(over);
+        } else {
+            others.push(conjunct.clone());
+        }
+    }
+    let mut view = first_rows(view, window, &bounds)?;
+    let mut input = &window.schema;
+    if let Some(projection) = between {
+        view = view.project(&projection.expr, projection.input.schema())?;
+        input = &projection.schema;
+    }
+    match conjunction(others) {
+        Some(others) => view.filter(&others, input),
+        None => Some(view),
+    }
 }
 
-fn first_rows(mut view: View, window: &Window, condition: &Expr) -> Option<View> {
+fn first_rows(mut view: View, window: &Window, bounds: &[Expr]) -> Option<View> {
     if !view.is_rows() || view.below.is_some() {
         return None;
     }
@@ -415,8 +437,8 @@ fn first_rows(mut view: View, window: &Window, condition: &Expr) -> Option<View>
     let descending = descends(&params.order_by, &view, input, &tags)?;
     let columns = view.columns.len();
     let (mut skip, mut last) = (0_u64, None::<u64>);
-    for conjunct in split_conjunction(condition) {
-        let Expr::BinaryExpr(binary) = conjunct else {
+    for bound in bounds {
+        let Expr::BinaryExpr(binary) = bound else {
             return None;
         };
         let (Expr::Column(column), Expr::Literal(ScalarValue::UInt64(Some(bound)), _)) =

@@ -284,7 +284,7 @@ impl View {
         self.grouped.is_none() && self.limit.is_none()
     }
 
-    fn filter(mut self, predicate: &Expr, input: &DFSchema) -> Option<Self> {
+    pub(super) fn filter(mut self, predicate: &Expr, input: &DFSchema) -> Option<Self> {
         if !self.is_rows() {
             self = self.around(input)?;
         }
