@@ -20,6 +20,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "load"],
     &["bench", "queries"],
     &["bench", "tstorage"],
+    &["bench", "edge"],
     &["completions"],
     &["man"],
     &["config"],
