@@ -33,14 +33,6 @@ struct Known {
     erased: Option<Fate>,
 }
 
-/// What is known of a table that was made for the sake of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Made {
-    fate: Fate,
-    /// It was to be dropped, and nobody answered: it may be gone as well as there.
-    drops: bool,
-}
-
 /// Points that are not as they must be, and what there is to say about them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -87,7 +79,7 @@ pub struct Ledger {
     pub content: Content,
     journal: Journal,
     batches: BTreeMap<Name, Known>,
-    tables: BTreeMap<u64, Made>,
+    tables: BTreeMap<u64, Fate>,
     acknowledged_points: u64,
     acknowledged_batches: u64,
 }
@@ -184,10 +176,7 @@ impl Ledger {
 
     /// Notes that a table that is there is to be dropped, and returns its number; `None` if there is none.
     pub fn begin_drop(&mut self, random: &mut Random) -> io::Result<Option<u64>> {
-        let there = self
-            .tables
-            .iter()
-            .filter(|(_, made)| made.fate == Fate::Kept);
+        let there = self.tables.iter().filter(|(_, fate)| **fate == Fate::Kept);
         let there: Vec<u64> = there.map(|(n, _)| *n).collect();
         let n = there.get(random.index(there.len())).copied();
         if let Some(n) = n {
@@ -401,7 +390,7 @@ impl Ledger {
         verdict: &mut Verdict,
     ) -> io::Result<()> {
         let mut entries = Vec::new();
-        for (&n, &Made { fate, drops }) in &self.tables {
+        for (&n, &fate) in &self.tables {
             match (fate, found.tables.contains(&n)) {
                 (Fate::Kept, false) => {
                     verdict.missing(1, format!("the table made_{n} was made and is gone"));
@@ -414,8 +403,9 @@ impl Ledger {
                         ),
                     );
                 }
-                // A drop without an answer may yet be carried out.
-                (Fate::Sent, true) if drops && when == When::Running => {}
+                // A drop without an answer may yet be carried out; and a server whose disk failed shows names of tables that it
+                // could not make durable, since a name is given before what is written under it.
+                (Fate::Sent, true) if when == When::Running => {}
                 (Fate::Sent, true) => entries.push(Entry::Made(n)),
                 (Fate::Sent, false) if when == When::Settled => entries.push(Entry::Absent(n)),
                 _ => {}
@@ -425,9 +415,9 @@ impl Ledger {
     }
 }
 
-fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Made>, entry: Entry) {
-    let mut table = |n, fate, drops| {
-        tables.insert(n, Made { fate, drops });
+fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Fate>, entry: Entry) {
+    let mut table = |n, fate| {
+        tables.insert(n, fate);
     };
     let mut fate = |name, fate| {
         let known = batches.entry(name).or_insert(Known { fate, erased: None });
@@ -446,10 +436,10 @@ fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Made>, 
                 });
             }
         }
-        Entry::Make(n) => table(n, Fate::Sent, false),
-        Entry::Made(n) => table(n, Fate::Kept, false),
-        Entry::Drop(n) => table(n, Fate::Sent, true),
-        Entry::Absent(n) => table(n, Fate::Lost, false),
+        Entry::Make(n) => table(n, Fate::Sent),
+        Entry::Made(n) => table(n, Fate::Kept),
+        Entry::Drop(n) => table(n, Fate::Sent),
+        Entry::Absent(n) => table(n, Fate::Lost),
     }
 }
 

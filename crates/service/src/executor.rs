@@ -54,15 +54,16 @@ pub enum Stopped {
 }
 
 impl dyn Executor {
-    /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
-    pub async fn block<T: Send + 'static>(
+    /// Does what waits for the disk where waiting is allowed. It begins at once, whether the outcome is waited for yet or not, and goes on to its
+    /// end even if nobody waits for it any more.
+    pub fn block<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
+    ) -> BoxFuture<'static, Result<T, Stopped>> {
         let (sender, receiver) = oneshot::channel();
         let mut outcome = Outcome(Some(sender));
         self.spawn_blocking(Box::new(move || outcome.send(Ok(work()))));
-        receiver.await.unwrap_or(Err(Stopped::Ended))
+        Box::pin(async move { receiver.await.unwrap_or(Err(Stopped::Ended)) })
     }
 
     /// What a future gives, if it does within a time.

@@ -212,6 +212,28 @@ fn tables_that_were_made_stay() {
     assert_eq!(bench.judge(&found(&[name]), When::Settled), (1, 0, 0));
 }
 
+/// The ledger took a table for made because a server showed it whose disk had failed: the point that should have made it had been refused with 503, its name
+/// was given all the same, and a restart, which knew nothing of it, was blamed.
+#[test]
+fn a_table_that_is_shown_without_an_answer_is_no_promise_until_a_restart() {
+    let mut bench = Bench::new();
+    let name = bench.acknowledged(0);
+    let n = bench.ledger.begin_table().unwrap();
+    let mut with = found(&[name]);
+    with.tables.insert(n);
+    assert_eq!(bench.judge(&with, When::Running), (0, 0, 0));
+    assert_eq!(bench.judge(&found(&[name]), When::Settled), (0, 0, 0));
+    // What a restart did not have stays away.
+    assert_eq!(bench.judge(&with, When::Settled), (0, 0, 1));
+    let mut bench = Bench::new();
+    let name = bench.acknowledged(0);
+    let n = bench.ledger.begin_table().unwrap();
+    let mut with = found(&[name]);
+    with.tables.insert(n);
+    assert_eq!(bench.judge(&with, When::Settled), (0, 0, 0));
+    assert_eq!(bench.judge(&found(&[name]), When::Settled), (1, 0, 0));
+}
+
 /// A bench with a table that is to be dropped, and what shows it and what does not.
 fn dropping() -> (Bench, u64, [Found; 2]) {
     let mut bench = Bench::new();

@@ -207,12 +207,11 @@ where
             self.shared.service.check_rows(rows.rows(), 1)?;
             permit.cover(rows.bytes() + chunk.len())?;
             let bytes: Bytes = std::mem::take(&mut chunk).freeze();
-            let by = Arc::clone(&executor);
+            let read = executor.block(move || {
+                let mut rows = rows;
+                rows.feed(bytes).map(|()| rows)
+            });
             reading = Box::pin(async move {
-                let read = by.block(move || {
-                    let mut rows = rows;
-                    rows.feed(bytes).map(|()| rows)
-                });
                 read.await
                     .unwrap_or_else(|_| Err(Error::Panicked { what: "COPY" }.into()))
             });

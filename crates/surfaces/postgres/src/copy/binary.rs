@@ -1,10 +1,9 @@
 //! COPY in binary: a signature, then tuples of values with their lengths.
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 
 use super::format::SIGNATURE;
 use crate::sqlstate::{BAD_COPY, Refused};
-use crate::wire::cursor::{Cursor, Malformed};
 
 /// A flag that says that each row has its number, which no version of today writes.
 const HAS_OIDS: u32 = 1 << 16;
@@ -46,21 +45,25 @@ pub(super) fn header(bytes: &[u8]) -> Result<Option<usize>, Refused> {
 /// A row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tuple {
-    /// Its values, and how many bytes it takes.
-    Row(Vec<Option<Bytes>>, usize),
+    /// Its values have been given, and it takes so many bytes.
+    Row(usize),
     /// There is no further one.
     End,
     /// It has not come whole.
     Cut,
 }
 
-/// The next row of so many values.
-pub(super) fn tuple(bytes: &Bytes, columns: usize) -> Result<Tuple, Refused> {
-    let all = bytes.len();
-    let mut body = Cursor(bytes.clone());
-    let Ok(count) = body.i16() else {
+/// The values of the next row of so many.
+pub(super) fn tuple<'a>(
+    bytes: &'a [u8],
+    columns: usize,
+    values: &mut Vec<Option<&'a [u8]>>,
+) -> Result<Tuple, Refused> {
+    values.clear();
+    let Some((count, mut rest)) = bytes.split_first_chunk() else {
         return Ok(Tuple::Cut);
     };
+    let count = i16::from_be_bytes(*count);
     if count == -1 {
         return Ok(Tuple::End);
     }
@@ -70,22 +73,23 @@ pub(super) fn tuple(bytes: &Bytes, columns: usize) -> Result<Tuple, Refused> {
             format!("row field count is {count}, expected {columns}"),
         ));
     }
-    let mut values = Vec::with_capacity(columns);
     for _ in 0..columns {
-        let Ok(length) = body.i32() else {
+        let Some((length, after)) = rest.split_first_chunk() else {
             return Ok(Tuple::Cut);
         };
-        match length {
-            -1 => values.push(None),
-            length => {
-                let length = usize::try_from(length)
-                    .map_err(|_| Refused::new(BAD_COPY, "invalid field size"))?;
-                match body.bytes(length) {
-                    Ok(value) => values.push(Some(value)),
-                    Err(Malformed) => return Ok(Tuple::Cut),
-                }
-            }
+        let length = i32::from_be_bytes(*length);
+        if length == -1 {
+            values.push(None);
+            rest = after;
+            continue;
         }
+        let length =
+            usize::try_from(length).map_err(|_| Refused::new(BAD_COPY, "invalid field size"))?;
+        let Some((value, after)) = after.split_at_checked(length) else {
+            return Ok(Tuple::Cut);
+        };
+        values.push(Some(value));
+        rest = after;
     }
-    Ok(Tuple::Row(values, all - body.0.len()))
+    Ok(Tuple::Row(bytes.len() - rest.len()))
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 use super::binary::{self, Tuple};
 use super::format::CopyFormat;
@@ -129,7 +129,7 @@ impl RowsIn {
     }
 
     /// Reads the records that are whole. Returns their bytes.
-    fn read(&mut self, bytes: &Bytes, is_last: bool) -> Result<usize, Refused> {
+    fn read(&mut self, bytes: &[u8], is_last: bool) -> Result<usize, Refused> {
         match self.format.clone() {
             CopyFormat::Text(format) => self.lines(&format, bytes, is_last),
             CopyFormat::Csv(format) => self.lines(&format, bytes, is_last),
@@ -140,7 +140,7 @@ impl RowsIn {
     fn lines(
         &mut self,
         format: &impl Records,
-        bytes: &Bytes,
+        bytes: &[u8],
         is_last: bool,
     ) -> Result<usize, Refused> {
         let mut read = 0;
@@ -194,7 +194,7 @@ impl RowsIn {
         Ok(())
     }
 
-    fn tuples(&mut self, bytes: &Bytes) -> Result<usize, Refused> {
+    fn tuples(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
         let mut read = 0;
         if !self.has_begun {
             let Some(length) = binary::header(bytes)? else {
@@ -203,29 +203,28 @@ impl RowsIn {
             self.has_begun = true;
             read = length;
         }
-        let mut rest = bytes.slice(read..);
+        let mut values = Vec::with_capacity(self.columns.len());
         loop {
             let at = self.lines + 1;
-            match binary::tuple(&rest, self.columns.len()) {
+            let rest = bytes.get(read..).unwrap_or_default();
+            match binary::tuple(rest, self.columns.len(), &mut values) {
                 Ok(Tuple::Cut) => return Ok(read),
                 Ok(Tuple::End) => {
                     self.has_ended = true;
                     return Ok(read + 2);
                 }
-                Ok(Tuple::Row(values, length)) => {
+                Ok(Tuple::Row(length)) => {
                     self.lines = at;
-                    for (nth, (column, value)) in self.columns.iter_mut().zip(values).enumerate() {
-                        let bytes = value.as_ref().map_or(0, Bytes::len);
+                    for (nth, (column, value)) in self.columns.iter_mut().zip(&values).enumerate() {
                         if column.is_text() {
-                            self.texts += bytes;
+                            self.texts += value.map_or(0, <[u8]>::len);
                         }
-                        if let Err(refused) = column.binary(value) {
+                        if let Err(refused) = column.binary(*value) {
                             return Err(self.at_column(refused, nth, None));
                         }
                     }
                     self.rows += 1;
                     read += length;
-                    rest.advance(length);
                 }
                 Err(refused) => {
                     self.lines = at;

@@ -9,6 +9,7 @@ use arrow::array::{
     StringBuilder, StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
 };
 use arrow::datatypes::{DataType, Int32Type};
+use bytes::Bytes;
 use nilometer_service::bytes_of_text;
 
 use crate::sqlstate::{BAD_COPY, INVALID_TEXT, NOT_NULL, NUMBER_RANGE, Refused};
@@ -27,7 +28,7 @@ pub(crate) struct Target {
 }
 
 enum Values {
-    Time(TimestampNanosecondBuilder, Zone),
+    Time(TimestampNanosecondBuilder, Zone, LastTime),
     Tag(StringDictionaryBuilder<Int32Type>),
     F64(Float64Builder),
     I64(Int64Builder),
@@ -39,6 +40,25 @@ enum Values {
     Declared(StringBuilder, Scalar),
     Date(Date32Builder),
     Clock(TimestampNanosecondBuilder),
+}
+
+/// The text that was read last and its time: rows of many series at one time follow one another.
+#[derive(Default)]
+struct LastTime {
+    text: Vec<u8>,
+    ns: i64,
+}
+
+impl LastTime {
+    /// The time of a text.
+    fn read(&mut self, text: &[u8], zone: Zone) -> Result<i64, moment::NoTime> {
+        if self.text.is_empty() || self.text != text {
+            self.ns = moment::read(text, zone)?;
+            self.text.clear();
+            self.text.extend_from_slice(text);
+        }
+        Ok(self.ns)
+    }
 }
 
 impl std::fmt::Debug for Values {
@@ -69,7 +89,8 @@ impl Target {
             DataType::Date32 => Values::Date(Date32Builder::new()),
             DataType::Timestamp(_, None) => Values::Clock(TimestampNanosecondBuilder::new()),
             DataType::Timestamp(..) => {
-                Values::Time(TimestampNanosecondBuilder::new().with_timezone("UTC"), zone)
+                let times = TimestampNanosecondBuilder::new().with_timezone("UTC");
+                Values::Time(times, zone, LastTime::default())
             }
             DataType::Dictionary(..) => Values::Tag(StringDictionaryBuilder::new()),
             DataType::Float64 => Values::F64(Float64Builder::new()),
@@ -110,7 +131,7 @@ impl Target {
     #[expect(clippy::match_same_arms, reason = "a kind of values a line")]
     pub(crate) fn finish(&mut self) -> ArrayRef {
         match &mut self.values {
-            Values::Time(of, _) => Arc::new(of.finish()),
+            Values::Time(of, ..) => Arc::new(of.finish()),
             Values::Tag(of) => Arc::new(of.finish()),
             Values::F64(of) => Arc::new(of.finish()),
             Values::I64(of) => Arc::new(of.finish()),
@@ -136,7 +157,7 @@ impl Target {
             ));
         }
         match &mut self.values {
-            Values::Time(of, _) => of.append_null(),
+            Values::Time(of, ..) => of.append_null(),
             Values::Tag(of) => of.append_null(),
             Values::F64(of) => of.append_null(),
             Values::I64(of) => of.append_null(),
@@ -157,7 +178,7 @@ impl Target {
             return self.null();
         };
         match &mut self.values {
-            Values::Time(of, zone) => match moment::read(value, *zone) {
+            Values::Time(of, zone, last) => match last.read(value, *zone) {
                 Ok(ns) => of.append_value(ns),
                 Err(why) => return Err(time_refused(why, &shown(value))),
             },
@@ -201,7 +222,7 @@ impl Target {
     }
 
     /// Adds a value in its binary form.
-    pub(crate) fn binary(&mut self, value: Option<bytes::Bytes>) -> Result<(), Refused> {
+    pub(crate) fn binary(&mut self, value: Option<&[u8]>) -> Result<(), Refused> {
         let Some(value) = value else {
             return self.null();
         };
@@ -225,14 +246,13 @@ impl Target {
             _ => None,
         };
         match &mut self.values {
-            Values::Time(of, _) if length == 8 => {
-                of.append_value(ns_of(number(&value).unwrap_or(0))?);
+            Values::Time(of, ..) if length == 8 => {
+                of.append_value(ns_of(number(value).unwrap_or(0))?);
             }
             Values::F64(of) => {
                 let float = match length {
-                    8 => number(&value).map(|bits| f64::from_bits(bits.cast_unsigned())),
+                    8 => number(value).map(|bits| f64::from_bits(bits.cast_unsigned())),
                     4 => value
-                        .as_ref()
                         .try_into()
                         .ok()
                         .map(|it| f64::from(f32::from_be_bytes(it))),
@@ -240,25 +260,26 @@ impl Target {
                 };
                 of.append_value(float.ok_or_else(|| wrong(()))?);
             }
-            Values::I64(of) => of.append_value(number(&value).ok_or_else(|| wrong(()))?),
+            Values::I64(of) => of.append_value(number(value).ok_or_else(|| wrong(()))?),
             Values::U64(of) => {
-                let mut body = Cursor(value);
+                let mut body = Cursor(Bytes::copy_from_slice(value));
                 let text = numeric(&mut body).map_err(|_| wrong(()))?;
                 let value = text.parse();
                 of.append_value(value.map_err(|_| invalid("numeric", text.as_bytes()))?);
             }
             Values::Bool(of) if length == 1 => of.append_value(value.first() != Some(&0)),
-            Values::Tag(_) | Values::Text(_) => return self.text(Some(&value)),
-            Values::Bytes(of) => of.append_value(&value),
+            Values::Tag(_) | Values::Text(_) => return self.text(Some(value)),
+            Values::Bytes(of) => of.append_value(value),
             Values::Declared(of, scalar) => {
+                let value = Bytes::copy_from_slice(value);
                 let read = parameter::read(Some(&value), Kind::One(*scalar), Format::Binary)?;
                 of.append_value(parameter::text_of(&read).ok_or_else(|| wrong(()))?);
             }
             Values::Clock(of) if length == 8 => {
-                of.append_value(ns_of(number(&value).unwrap_or(0))?);
+                of.append_value(ns_of(number(value).unwrap_or(0))?);
             }
             Values::Date(of) if length == 4 => {
-                let days = number(&value).and_then(|days| i32::try_from(days).ok());
+                let days = number(value).and_then(|days| i32::try_from(days).ok());
                 let days = days.and_then(|days| days.checked_add(EPOCH_DAYS));
                 of.append_value(days.ok_or_else(|| wrong(()))?);
             }
@@ -276,13 +297,38 @@ fn days(ns: i64) -> Result<i32, Refused> {
     i32::try_from(days).map_err(|_| time_refused(moment::NoTime::Range, "a date"))
 }
 
-/// A float: the common spelling first.
+/// A float: the common spellings first.
 fn plain_float(value: &[u8]) -> Option<f64> {
+    if let Some(number) = short_whole(value) {
+        return Some(number);
+    }
     match fast_float2::parse::<f64, _>(value) {
         // The library also reads words.
         Ok(number) if number.is_finite() => Some(number),
         _ => float_of(std::str::from_utf8(value).ok()?),
     }
+}
+
+/// A whole number of so few digits that a float has it exactly.
+fn short_whole(value: &[u8]) -> Option<f64> {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    if !(1..=9).contains(&digits.len()) {
+        return None;
+    }
+    let mut number = 0u32;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u32::from(digit);
+    }
+    let number = f64::from(number);
+    Some(if digits.len() < value.len() {
+        -number
+    } else {
+        number
+    })
 }
 
 fn integer(value: &[u8]) -> Result<i64, Refused> {
@@ -339,5 +385,36 @@ pub(super) fn shown(value: &[u8]) -> String {
         format!("{start}...")
     } else {
         text.into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The way for short whole numbers is the other one, bit for bit: `-0` has its sign, and nine digits do not overflow.
+        #[test]
+        fn a_short_number_is_read_as_every_number_is(text in "-?[0-9]{1,10}|[+-]?[0-9]{0,4}\\.?[0-9]{0,4}") {
+            let by_std: Option<u64> = text.parse::<f64>().ok().map(f64::to_bits);
+            prop_assert_eq!(plain_float(text.as_bytes()).map(f64::to_bits), by_std);
+        }
+    }
+
+    #[test]
+    fn the_time_before_is_taken_for_the_same_text_only() {
+        let mut last = LastTime::default();
+        for (text, ns) in [
+            ("2024-05-01 00:00:00Z", Some(1_714_521_600_000_000_000)),
+            ("2024-05-01 00:00:00Z", Some(1_714_521_600_000_000_000)),
+            ("2024-05-01 00:00:01Z", Some(1_714_521_601_000_000_000)),
+            ("soon", None),
+            ("2024-05-01 00:00:01Z", Some(1_714_521_601_000_000_000)),
+            ("", None),
+        ] {
+            assert_eq!(last.read(text.as_bytes(), Zone::Utc).ok(), ns, "{text}");
+        }
     }
 }
