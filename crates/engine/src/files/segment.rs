@@ -69,6 +69,8 @@ const KIND: FileFormat = FileFormat {
     format: SegmentFormat::NOW as u16,
 };
 const HEADER_BYTES: usize = 64;
+/// Where the zeros begin that the header ends with.
+const FILLING: usize = 44;
 const TAIL_BYTES: u64 = 40;
 
 #[cfg(test)]

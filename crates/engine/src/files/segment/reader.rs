@@ -15,7 +15,7 @@ use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
-use super::{BLOCK_LARGE_BYTES_MAX, HEADER_BYTES, KIND, TAIL_BYTES};
+use super::{BLOCK_LARGE_BYTES_MAX, FILLING, HEADER_BYTES, KIND, TAIL_BYTES};
 use crate::batch::{Strings, Values};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
@@ -120,6 +120,11 @@ impl Segment {
     fn read_header(&mut self, uuid: [u8; 16]) -> Result<Format, Error> {
         let bytes = self.read_span(0, HEADER_BYTES as u64)?;
         let header = file_header::decode(&bytes, KIND, &self.path)?;
+        // No checksum covers the filling, so it is what it was written as.
+        if let Some(at) = (FILLING..HEADER_BYTES).find(|at| bytes.get(*at) != Some(&0)) {
+            let reason = "the header ends in zeros, and this byte is none";
+            return Err(Error::corrupt(&self.path, at as u64, reason));
+        }
         let file_id = self.meta.file_id;
         if header.uuid != uuid || header.own != file_id.to_le_bytes() {
             let reason = "the segment belongs to another data directory or has another id";

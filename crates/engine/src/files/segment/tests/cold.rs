@@ -55,13 +55,8 @@ fn every_flip_and_every_cut_of_a_cold_file_is_noticed() {
         segment.verify()
     };
     let file = disk.open(&path()).unwrap();
-    // The header ends in zeros that nobody looks at.
-    let zeros = 44..HEADER_BYTES;
-    for (at, byte) in bytes
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !zeros.contains(at))
-    {
+    // The zeros at the end of the header too: they were under no checksum, and a flip there passed every check.
+    for (at, byte) in bytes.iter().enumerate() {
         let flipped = byte ^ 1 << (at % 8);
         file.write_at(&[flipped], at as u64).unwrap();
         let error = verified(&disk).expect_err(&format!("byte {at} of {}", bytes.len()));
