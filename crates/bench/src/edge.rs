@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// By hand: 99 rows of 16 and 17 bytes, each a program; 99 pages and 5 that a second page was touched for.
+    /// By hand: 99 rows of 8 to 17 bytes, each a program; 99 pages and those that a second page was touched for.
     #[test]
     fn times_are_what_the_model_says() {
         let report = edge().unwrap();
