@@ -428,7 +428,7 @@ static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
     if (frame.kind <= NE_FRAME_ROWS && ne_take_rows(&in, &frame, &rows)) {
         cursor->frame_series = rows.series;
         cursor->time = cursor->base; /* that of the first row of the frame before */
-        cursor->place = (uint16_t)(in.at - store->frame - NE_FRAME_HEAD);
+        cursor->place = (uint16_t)(in.at - (store->frame + NE_FRAME_HEAD));
         if (rows.series < store->match_count && store->match[rows.series].field != 0) {
             cursor->rows = rows.rows;
         } else {
