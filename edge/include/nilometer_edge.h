@@ -151,8 +151,10 @@ typedef struct {
     uint8_t stage, type;
     uint32_t boot;
     int64_t base, shift, time;
-    uint32_t key, key_bytes, payload_end;
-    uint8_t frame_series, frame_kind;
+    uint32_t key, key_bytes;
+    uint32_t next;           /* the next frame */
+    uint16_t place;          /* the next row of the frame */
+    uint8_t frame_series;
 } ne_cursor;
 
 ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *cursor);

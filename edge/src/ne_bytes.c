@@ -69,8 +69,18 @@ const uint8_t *ne_take(ne_reader *in, size_t n) {
 
 uint64_t ne_take_varint(ne_reader *in) {
     uint64_t value = 0;
+    uint32_t word = 0;
     unsigned index;
-    for (index = 0; index < 10; index++) {
+    /* As far as 32 bits go, in 32 bits: as a rule that is all. */
+    for (index = 0; index < 4 && !in->bad && in->at < in->end; index++) {
+        uint32_t byte = *in->at++;
+        word |= (byte & 0x7f) << (7 * index);
+        if (byte < 0x80) {
+            return word;
+        }
+    }
+    value = word;
+    for (; index < 10; index++) {
         const uint8_t *byte = ne_take(in, 1);
         if (in->bad) {
             return 0;
@@ -111,11 +121,15 @@ void ne_put_byte(ne_writer *out, uint8_t byte) {
 }
 
 void ne_put_varint(ne_writer *out, uint64_t value) {
-    while (value >= 0x80) {
+    uint32_t word;
+    while (value >> 32) {
         ne_put_byte(out, (uint8_t)(value | 0x80));
         value >>= 7;
     }
-    ne_put_byte(out, (uint8_t)value);
+    for (word = (uint32_t)value; word >= 0x80; word >>= 7) {
+        ne_put_byte(out, (uint8_t)(word | 0x80));
+    }
+    ne_put_byte(out, (uint8_t)word);
 }
 
 uint64_t ne_zigzag(uint64_t value) {

@@ -134,6 +134,8 @@ static uint64_t flat_next(flat *it) {
     }
 }
 
+/* What servers write and devices do not. */
+#ifdef NE_ALL_ENCODINGS
 static ne_status decode_runs(ne_reader *in, uint64_t *out, size_t n) {
     uint64_t count = ne_take_varint(in);
     flat values, lengths;
@@ -185,7 +187,6 @@ static ne_status decode_distinct(ne_reader *in, uint64_t *out, size_t n, uint64_
     }
     return NE_OK;
 }
-
 static ne_status decode_grid(ne_reader *in, uint64_t *out, size_t n) {
     uint64_t base = (uint64_t)ne_take_zigzag(in), width = ne_take_varint(in);
     flat numbers;
@@ -199,6 +200,8 @@ static ne_status decode_grid(ne_reader *in, uint64_t *out, size_t n) {
     }
     return NE_OK;
 }
+
+#endif
 
 static ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
     const uint8_t *order = ne_take(in, 1);
@@ -244,13 +247,21 @@ static ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
 static ne_status decode_integers(ne_reader *in, uint8_t encoding, uint64_t *out, size_t n, uint64_t *room) {
     flat it;
     size_t row;
+    (void)room;
     switch (encoding) {
+#ifdef NE_ALL_ENCODINGS
     case RUNS:
         return decode_runs(in, out, n);
     case DISTINCT:
         return decode_distinct(in, out, n, room);
     case GRID:
         return decode_grid(in, out, n);
+#else
+    case RUNS:
+    case DISTINCT:
+    case GRID:
+        return NE_UNSUPPORTED;
+#endif
     case BLOCKED:
         return decode_blocked(in, out, n);
     default:
@@ -363,8 +374,10 @@ static ne_status take_texts(ne_reader *in, const uint8_t *page, uint64_t *out, s
 static ne_status decode_texts(ne_reader *in, const uint8_t *page, uint8_t encoding, uint64_t *out, size_t n, uint64_t *room,
                               bool utf8) {
     ne_status status;
+#ifdef NE_ALL_ENCODINGS
     uint64_t count, text_bytes = 0;
     size_t row;
+#endif
     if (encoding == PLAIN) {
         status = decode_chunk(in, out, n, room);
         return status == NE_OK ? take_texts(in, page, out, n, utf8) : status;
@@ -373,6 +386,7 @@ static ne_status decode_texts(ne_reader *in, const uint8_t *page, uint8_t encodi
         bool is_known = encoding == DICTIONARY + 1 || encoding == DICTIONARY + 2 || encoding == TRANSPOSED;
         return is_known ? NE_UNSUPPORTED : NE_CORRUPT;
     }
+#ifdef NE_ALL_ENCODINGS
     count = ne_take_varint(in);
     if (in->bad || count == 0 || count > n) {
         return NE_CORRUPT;
@@ -398,13 +412,19 @@ static ne_status decode_texts(ne_reader *in, const uint8_t *page, uint8_t encodi
         }
     }
     return status;
+#else
+    return NE_UNSUPPORTED;
+#endif
 }
 
 ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, size_t values_max, uint64_t *room,
                          ne_page_info *info) {
     ne_reader in = {page, page + bytes, false};
     const uint8_t *head = ne_take(&in, 4);
-    size_t rows, n, row;
+    size_t rows, n;
+#ifdef NE_ALL_ENCODINGS
+    size_t row;
+#endif
     uint8_t encoding;
     ne_status status = NE_OK;
     if (in.bad) {
@@ -422,6 +442,7 @@ ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, si
         return NE_UNSUPPORTED;
     }
     n = rows;
+#ifdef NE_ALL_ENCODINGS
     if (head[1] & 0x80) {
         info->present = ne_take(&in, (rows + 7) / 8);
         if (in.bad) {
@@ -435,6 +456,11 @@ ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, si
             n += is_set;
         }
     }
+#else
+    if (head[1] & 0x80) {
+        return NE_UNSUPPORTED; /* nulls */
+    }
+#endif
     if (encoding == PCO) {
         return NE_UNSUPPORTED;
     }
@@ -455,10 +481,12 @@ ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, si
     if (in.at != in.end) {
         return NE_CORRUPT;
     }
+#ifdef NE_ALL_ENCODINGS
     /* From the end, so that no value is overwritten before it has moved. */
     for (row = rows; info->present != NULL && row-- > 0;) {
         values[row] = info->present[row / 8] >> (row % 8) & 1 ? values[--n] : 0;
     }
+#endif
     return NE_OK;
 }
 

@@ -7,17 +7,25 @@
 
 #include <string.h>
 
-static const double powers[19] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
-                                  1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
+static const uint32_t powers[NE_DECIMAL_SCALE_MAX + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+static const double float_powers[NE_DECIMAL_SCALE_MAX + 1] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
 
 double ne_unscaled(int64_t integer, ne_scale scale) {
-    double value = (double)integer;
+    double value = (double)integer, power = 1;
+    int digits = scale.scale < 0 ? -scale.scale : scale.scale;
     if (scale.form == 3) {
         /* A product with a power of two is a sum of exponents: below 2^53 neither end of their range is near. */
         uint64_t bits = ne_from_double(value);
         return integer == 0 ? value : ne_to_double(bits - ((uint64_t)(int64_t)scale.scale << 52));
     }
-    return scale.scale >= 0 ? value / powers[scale.scale] : value * powers[-scale.scale];
+    if (scale.scale >= 0 && scale.scale <= NE_DECIMAL_SCALE_MAX) {
+        return value / float_powers[scale.scale];
+    }
+    /* Powers of ten are floats up to the 22nd. This library writes none of these scales. */
+    while (digits-- > 0) {
+        power *= 10;
+    }
+    return scale.scale >= 0 ? value / power : value * power;
 }
 
 /* What a list of integers takes in each form. */
@@ -215,6 +223,7 @@ void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n) {
 /* The scale at which a float is an integer over a power of two, by its bits alone; false if there is none. */
 static bool dyadic_scale(uint64_t bits, int *scale) {
     int exponent = (int)(bits >> 52 & 0x7ff), zeros = 0;
+    uint32_t word;
     uint64_t fraction = (bits & ne_mask(52)) | (uint64_t)1 << 52;
     if (bits == 0) {
         *scale = -128;
@@ -223,7 +232,11 @@ static bool dyadic_scale(uint64_t bits, int *scale) {
     if (exponent == 0 || exponent == 0x7ff) {
         return false;
     }
-    while (!(fraction >> zeros & 1)) {
+    if ((uint32_t)fraction == 0) {
+        fraction >>= 32;
+        zeros = 32;
+    }
+    for (word = (uint32_t)fraction; !(word & 1); word >>= 1) {
         zeros++;
     }
     *scale = 52 - zeros - (exponent - 1023);
@@ -265,18 +278,41 @@ static bool choose_dyadic(const uint64_t *values, size_t n, int *scale) {
     return true;
 }
 
-/* The integer of a decimal, if dividing gives the same bits again. */
-static bool decimal_integer(uint64_t bits, int scale, int64_t *integer) {
-    double value = ne_to_double(bits), scaled = value * powers[scale];
-    if (!(scaled > -2251799813685248.0 && scaled < 2251799813685247.0)) {
+/* The float is m / 2^k and rounds from i / p if i * 2^k is no farther from m * p than p / 2: a quarter of p from below where the floats
+ * below lie twice as dense. Below 2^51 no such distance is a tie, and no other integer is as near. */
+bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer) {
+    uint32_t power = powers[scale], most = power & ~(uint32_t)1, rest;
+    uint64_t fraction = (bits & ne_mask(52)) | (uint64_t)1 << 52;
+    uint64_t low = (uint64_t)(uint32_t)fraction * power, high = (uint64_t)(uint32_t)(fraction >> 32) * power;
+    int k = 1075 - (int)(bits >> 52 & 0x7ff);
+    *integer = 0;
+    if (bits == 0) {
+        return true;
+    }
+    if (k <= 0 || k > 32 + 52) {
         return false;
     }
-    *integer = (int64_t)(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
-    return ne_from_double((double)*integer / powers[scale]) == bits;
+    low += power / 2;
+    high += low >> 32;
+    rest = (uint32_t)low;
+    if (k > 32) {
+        if (high & ne_mask((unsigned)k - 32)) {
+            return false;
+        }
+        high >>= k - 32;
+    } else {
+        if (high >> (19 + k)) {
+            return false;
+        }
+        high = high << (32 - k) | (uint64_t)rest >> k;
+        rest &= (uint32_t)ne_mask((unsigned)k);
+    }
+    if ((bits & ne_mask(52)) == 0) {
+        most = power / 2 + power / 4;
+    }
+    *integer = bits >> 63 ? -(int64_t)high : (int64_t)high;
+    return rest <= most;
 }
-
-/* Digits after the point that a writer looks for: more is noise to a sensor. */
-#define DECIMAL_SCALE_MAX 9
 
 /* Bits after the point that no decimal is looked for below. */
 #define DYADIC_NEAR 20
@@ -286,16 +322,16 @@ static bool choose_decimal(const uint64_t *values, size_t n, int *scale) {
     int64_t integer;
     *scale = 0;
     for (row = 0; row < n; row++) {
-        while (!decimal_integer(values[row], *scale, &integer)) {
+        while (!ne_decimal_integer(values[row], (unsigned)*scale, &integer)) {
             finest = row;
-            if (++*scale > DECIMAL_SCALE_MAX) {
+            if (++*scale > NE_DECIMAL_SCALE_MAX) {
                 return false;
             }
         }
     }
     /* A finer scale may have lost a value that a coarser one had: one before the last that asked for a finer one. */
     for (row = 0; row < finest; row++) {
-        if (!decimal_integer(values[row], *scale, &integer)) {
+        if (!ne_decimal_integer(values[row], (unsigned)*scale, &integer)) {
             return false;
         }
     }
@@ -308,7 +344,7 @@ static int64_t scaled(uint64_t bits, ne_scale scale) {
     if (scale.form == 3) {
         dyadic_integer(bits, scale.scale, &integer);
     } else if (scale.form == 2) {
-        decimal_integer(bits, scale.scale, &integer);
+        ne_decimal_integer(bits, (unsigned)scale.scale, &integer);
     } else {
         integer = (int64_t)bits;
     }

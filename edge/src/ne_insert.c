@@ -18,6 +18,7 @@ ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check,
     if (at > store->flash.sector_bytes || room < NE_FRAME_HEAD + 4) {
         return NE_END;
     }
+    store->reader = NULL;
     status = ne_read_at(store, sector, at, store->frame, NE_FRAME_HEAD);
     if (status != NE_OK) {
         return status;
@@ -41,27 +42,32 @@ ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check,
     return status;
 }
 
-/* Appends the frame whose payload of `length` bytes is in store->frame. */
-static ne_status append_frame(ne_store *store, uint8_t kind, uint32_t length) {
-    uint32_t bytes = NE_FRAME_HEAD + length + 4;
-    ne_status status;
-    store->frame[0] = (uint8_t)((uint32_t)kind << 6 | length >> 8);
-    store->frame[1] = (uint8_t)length;
-    ne_put32(store->frame + NE_FRAME_HEAD + length,
-             ne_crc32c(frame_seed(store->sequences[store->hot], store->hot_end), store->frame, NE_FRAME_HEAD + length));
-    memset(store->frame + bytes, 0xff, ne_pad(store, bytes) - bytes);
-    status = ne_program(store, store->hot, store->hot_end, store->frame, ne_pad(store, bytes));
+/* Completes the frame whose payload of `length` bytes is in store->frame behind the frames that wait, so that it waits too. */
+static void add_frame(ne_store *store, uint8_t kind, uint32_t length) {
+    uint8_t *frame = store->frame + store->ahead;
+    uint32_t body = NE_FRAME_HEAD + length, padded = ne_pad(store, body + 4);
+    frame[0] = (uint8_t)((uint32_t)kind << 6 | length >> 8);
+    frame[1] = (uint8_t)length;
+    ne_put32(frame + body, ne_crc32c(frame_seed(store->sequences[store->hot], store->hot_end + store->ahead), frame, body));
+    memset(frame + body + 4, 0xff, padded - body - 4);
+    store->ahead = (uint16_t)(store->ahead + padded);
+}
+
+/* Programs the frames that wait. */
+static ne_status append_frames(ne_store *store) {
+    ne_status status = ne_program(store, store->hot, store->hot_end, store->frame, store->ahead);
     if (status == NE_OK) {
-        store->hot_end += ne_pad(store, bytes);
+        store->hot_end += store->ahead;
     } else {
         /* What was programmed is not known: nothing more is appended here. */
         store->hot = NE_NONE;
     }
+    store->ahead = 0;
     return status;
 }
 
 static bool has_room(const ne_store *store, uint32_t length) {
-    return store->hot != NE_NONE && ne_pad(store, NE_FRAME_HEAD + length + 4) <= store->flash.sector_bytes - store->hot_end;
+    return ne_pad(store, NE_FRAME_HEAD + length + 4) <= store->flash.sector_bytes - store->hot_end;
 }
 
 void ne_remember_clock(ne_store *store, uint32_t boot, int64_t shift) {
@@ -88,6 +94,16 @@ int64_t ne_shift_of(const ne_store *store, uint32_t boot) {
     return 0;
 }
 
+/* Behind the frames that wait. */
+static ne_writer payload_writer(ne_store *store) {
+    ne_writer out;
+    out.start = out.at = store->frame + store->ahead + NE_FRAME_HEAD;
+    out.end = out.start + NE_PAYLOAD_MAX;
+    out.full = false;
+    store->reader = NULL;
+    return out;
+}
+
 /* Starts a hot sector, with what is known of clocks. */
 static ne_status open_hot(ne_store *store) {
     unsigned index;
@@ -100,25 +116,22 @@ static ne_status open_hot(ne_store *store) {
         return status;
     }
     store->hot = sector;
+    store->reader = NULL;
     store->hot_end = store->content;
     store->hot_time = 0;
     store->series_count = 0;
     for (index = 0; index < store->clock_count && status == NE_OK; index++) {
-        ne_writer out = {store->frame + NE_FRAME_HEAD, store->frame + NE_FRAME_HEAD, store->frame + NE_FRAME_MAX - 36, false};
+        ne_writer out = payload_writer(store);
         ne_put_varint(&out, store->clocks[index].boot);
         ne_put_zigzag(&out, store->clocks[index].shift);
-        status = append_frame(store, NE_FRAME_CLOCK, (uint32_t)(out.at - out.start));
+        add_frame(store, NE_FRAME_CLOCK, (uint32_t)(out.at - out.start));
+        status = append_frames(store);
     }
     return status;
 }
 
 /* ---- rows ---- */
 
-static ne_writer payload_writer(ne_store *store) {
-    ne_writer out = {store->frame + NE_FRAME_HEAD, store->frame + NE_FRAME_HEAD, store->frame + NE_FRAME_HEAD + NE_PAYLOAD_MAX,
-                     false};
-    return out;
-}
 
 static void put_escaped(ne_writer *out, const char *text) {
     for (; *text != 0; text++) {
@@ -197,12 +210,13 @@ static bool is_same_payload(ne_store *store, uint32_t at, uint32_t length) {
     return true;
 }
 
-/* The number of the series in the hot sector, which it is defined in if it was not; NE_FULL if the sector has no room. */
-static ne_status series_index(ne_store *store, ne_series *series) {
+/* Finds the number of the series in the hot sector. If it has none its definition is programmed, or waits for the row that it is for:
+ * `is_new` then, until that row is durable. NE_FULL if the sector has no room. */
+static ne_status series_index(ne_store *store, ne_series *series, bool *is_new) {
     ne_writer out;
     uint32_t length, hash;
-    uint16_t index, at;
-    ne_status status;
+    uint16_t index;
+    *is_new = false;
     if (series->_store == store && series->_sequence == store->sequences[store->hot]) {
         return NE_OK;
     }
@@ -224,15 +238,18 @@ static ne_status series_index(ne_store *store, ne_series *series) {
         if (index == store->series_max || !has_room(store, length)) {
             return NE_FULL;
         }
-        at = (uint16_t)store->hot_end;
-        status = append_frame(store, NE_FRAME_SERIES, length);
-        if (status != NE_OK) {
-            return status;
-        }
         store->series[index].hash = hash;
-        store->series[index].at = at;
+        store->series[index].at = (uint16_t)store->hot_end;
         store->series[index].length = (uint16_t)length;
-        store->series_count++;
+        add_frame(store, NE_FRAME_SERIES, length);
+        *is_new = store->ahead <= NE_AHEAD_MAX;
+        if (!*is_new) {
+            ne_status status = append_frames(store);
+            if (status != NE_OK) {
+                return status;
+            }
+            store->series_count++;
+        }
     }
     series->_store = store;
     series->_sequence = store->sequences[store->hot];
@@ -240,11 +257,37 @@ static ne_status series_index(ne_store *store, ne_series *series) {
     return NE_OK;
 }
 
-/* Floats by what they need: 0 = zero, 1 = a whole number, 2 = binary32, 3 = all bits. Looks at bits only, for processors without
- * a floating-point unit. */
+/* Floats by what they need: 0 = zero, 1 = a whole number, 2 = binary32, 3 = all bits, 4 and more = a decimal of 1 and more digits after
+ * the point. Looks at bits only, for processors without a floating-point unit. */
 enum { FLOAT_ZERO = 0, FLOAT_WHOLE = 1, FLOAT_SINGLE = 2, FLOAT_BITS = 3 };
 
-static void put_float(ne_writer *out, double number) {
+/* Digits after the point that an insert looks for. */
+#define DIGITS_MAX 6u
+/* Floats that are not looked at again after one that was no decimal: what measures noise goes on to. */
+#define IN_VAIN 15u
+
+/* Puts a decimal in less than `room` bytes. A sensor has always as many digits: those of the last one are tried first. */
+static bool put_decimal(ne_store *store, ne_writer *out, uint64_t bits, size_t room) {
+    int64_t integer;
+    unsigned digits = store->digits, next = 1;
+    while (digits == 0 || !ne_decimal_integer(bits, digits, &integer) || ne_varint_bytes(ne_zigzag((uint64_t)integer)) >= room) {
+        if (next == 1 && store->in_vain > 0) {
+            store->in_vain--;
+            return false;
+        }
+        if (next > DIGITS_MAX) {
+            store->in_vain = IN_VAIN;
+            return false;
+        }
+        digits = next++;
+    }
+    store->digits = (uint8_t)digits;
+    ne_put_byte(out, (uint8_t)(FLOAT_BITS + digits));
+    ne_put_zigzag(out, integer);
+    return true;
+}
+
+static void put_float(ne_store *store, ne_writer *out, double number) {
     uint64_t bits = ne_from_double(number);
     int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
     uint8_t word[8];
@@ -260,10 +303,17 @@ static void put_float(ne_writer *out, double number) {
     }
     if ((bits & 0x1fffffff) == 0 && exponent > -127 && exponent < 128) {
         /* Sign, eight bits of exponent, 23 of the fraction. */
-        uint32_t single = (uint32_t)(bits >> 63) << 31 | (uint32_t)(exponent + 127) << 23 | (uint32_t)(bits >> 29 & 0x7fffff);
+        uint32_t single;
+        if (put_decimal(store, out, bits, 4)) {
+            return;
+        }
+        single = (uint32_t)(bits >> 63) << 31 | (uint32_t)(exponent + 127) << 23 | (uint32_t)(bits >> 29 & 0x7fffff);
         ne_put_byte(out, FLOAT_SINGLE);
         ne_put32(word, single);
         ne_put(out, word, 4);
+        return;
+    }
+    if (put_decimal(store, out, bits, 8)) {
         return;
     }
     ne_put_byte(out, FLOAT_BITS);
@@ -271,9 +321,11 @@ static void put_float(ne_writer *out, double number) {
     ne_put(out, word, 8);
 }
 
-static uint64_t take_float(ne_reader *in) {
+static uint64_t take_float(ne_reader *in, bool wanted) {
     const uint8_t *form = ne_take(in, 1), *word;
     uint32_t single;
+    int64_t integer;
+    ne_scale scale;
     if (in->bad) {
         return 0;
     }
@@ -281,7 +333,8 @@ static uint64_t take_float(ne_reader *in) {
     case FLOAT_ZERO:
         return 0;
     case FLOAT_WHOLE:
-        return ne_from_double((double)ne_take_zigzag(in));
+        integer = ne_take_zigzag(in);
+        return wanted ? ne_from_double((double)integer) : 0;
     case FLOAT_SINGLE:
         word = ne_take(in, 4);
         single = in->bad ? 0 : ne_get32(word);
@@ -291,19 +344,25 @@ static uint64_t take_float(ne_reader *in) {
         word = ne_take(in, 8);
         return in->bad ? 0 : ne_get64(word);
     default:
-        in->bad = true;
-        return 0;
+        if (*form > FLOAT_BITS + NE_DECIMAL_SCALE_MAX) {
+            in->bad = true;
+            return 0;
+        }
+        scale.form = 2;
+        scale.scale = (int8_t)(*form - FLOAT_BITS);
+        integer = ne_take_zigzag(in);
+        return wanted ? ne_from_double(ne_unscaled(integer, scale)) : 0;
     }
 }
 
-static bool put_value(ne_writer *out, ne_type type, const ne_value *value) {
+static bool put_value(ne_store *store, ne_writer *out, ne_type type, const ne_value *value) {
     switch (type) {
     case NE_INT:
     case NE_UINT:
         ne_put_zigzag(out, value->integer);
         return true;
     case NE_FLOAT:
-        put_float(out, value->number);
+        put_float(store, out, value->number);
         return true;
     case NE_BOOL:
         ne_put_byte(out, value->integer != 0);
@@ -315,7 +374,7 @@ static bool put_value(ne_writer *out, ne_type type, const ne_value *value) {
     }
 }
 
-uint64_t ne_take_value(ne_reader *in, uint8_t type, uint32_t payload_at, const uint8_t *payload) {
+uint64_t ne_take_value(ne_reader *in, uint8_t type, bool wanted, uint32_t payload_at, const uint8_t *payload) {
     const uint8_t *at;
     uint64_t length;
     switch (type) {
@@ -323,7 +382,7 @@ uint64_t ne_take_value(ne_reader *in, uint8_t type, uint32_t payload_at, const u
     case NE_UINT:
         return (uint64_t)ne_take_zigzag(in);
     case NE_FLOAT:
-        return take_float(in);
+        return take_float(in, wanted);
     case NE_BOOL:
         at = ne_take(in, 1);
         return in->bad ? 0 : *at & 1;
@@ -338,7 +397,7 @@ uint64_t ne_take_value(ne_reader *in, uint8_t type, uint32_t payload_at, const u
 static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *times, const ne_value *values, size_t rows,
                              size_t *stored) {
     ne_writer out = payload_writer(store);
-    uint32_t room = store->flash.sector_bytes - store->hot_end;
+    uint32_t room = store->flash.sector_bytes - store->hot_end - store->ahead;
     int64_t time = store->hot_time;
     /* A row must fit a page by itself: what a block takes besides names and values is at most this. */
     uint32_t besides = NE_PAGE_HEAD + 4 + 40 + 36 * (uint32_t)series->field_count + store->series[series->_index].length;
@@ -363,7 +422,7 @@ static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *
         uint8_t *before = out.at;
         ne_put_zigzag(&out, (int64_t)((uint64_t)times[row] - (uint64_t)time));
         for (field = 0; field < series->field_count; field++) {
-            if (!put_value(&out, series->fields[field].type, &values[row * series->field_count + field])) {
+            if (!put_value(store, &out, series->fields[field].type, &values[row * series->field_count + field])) {
                 return NE_INVALID;
             }
         }
@@ -382,7 +441,8 @@ static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *
     if (rows > 1) {
         *count = (uint8_t)row;
     }
-    status = append_frame(store, rows > 1 ? NE_FRAME_ROWS : NE_FRAME_ROW, (uint32_t)(out.at - out.start));
+    add_frame(store, rows > 1 ? NE_FRAME_ROWS : NE_FRAME_ROW, (uint32_t)(out.at - out.start));
+    status = append_frames(store);
     if (status == NE_OK) {
         store->hot_time = times[0];
         *stored = row;
@@ -396,17 +456,24 @@ ne_status ne_insert_rows(ne_store *store, ne_series *series, const int64_t *time
     *stored = 0;
     while (*stored < rows && status == NE_OK) {
         size_t some = 0;
-        bool is_new = false;
+        bool is_new = false, is_new_series = false;
         if (store->hot == NE_NONE) {
             status = open_hot(store);
             is_new = true;
         }
         if (status == NE_OK) {
-            status = series_index(store, series);
+            status = series_index(store, series, &is_new_series);
         }
         if (status == NE_OK) {
             status = insert_some(store, series, times + *stored, values + *stored * series->field_count, rows - *stored, &some);
             *stored += some;
+            if (is_new_series && status == NE_OK) {
+                store->series_count++;
+            } else if (is_new_series) {
+                /* Its definition was for this row. */
+                series->_store = NULL;
+                store->ahead = 0;
+            }
         }
         if (status == NE_FULL && store->hot != NE_NONE) {
             /* This sector is full; a row that does not fit a new one fits none. */

@@ -77,7 +77,8 @@ typedef struct {
     const uint8_t *present; /* one bit a row, or NULL: every row has a value */
 } ne_page_info;
 
-/* `room` has as many values as `values`, or is NULL: then pages that device never write are refused (NE_UNSUPPORTED). */
+/* `room` has as many values as `values`, or is NULL: then pages that devices never write are refused (NE_UNSUPPORTED). The library
+ * gives none; with NE_ALL_ENCODINGS, as in the tests, the code for those pages is there. */
 ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, size_t values_max, uint64_t *room, ne_page_info *info);
 
 /* Values without nulls. Of floats over a scale `values` are the integers afterwards, else what they were before; the scale is told. */
@@ -90,6 +91,11 @@ void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n);
 
 /* The float that an integer over a scale is. */
 double ne_unscaled(int64_t integer, ne_scale scale);
+
+/* Digits after the point that a writer looks for: more is noise to a sensor. */
+#define NE_DECIMAL_SCALE_MAX 9
+/* The integer below 2^51 that is this float when it is divided by 10^scale; false if there is none. Without arithmetic of floats. */
+bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer);
 
 double ne_to_double(uint64_t bits);
 uint64_t ne_from_double(double value);

@@ -33,7 +33,8 @@ static bool settle(const ne_flash *flash, const ne_options *options, ne_options 
 
 static size_t arena_bytes(const ne_flash *flash, const ne_options *it) {
     return aligned(sizeof(ne_store)) + 2 * aligned(8 * (size_t)it->block_rows) + aligned(4 * (size_t)flash->sectors) +
-           aligned(flash->sectors) + aligned(it->page_bytes) + aligned(2 * (size_t)it->block_rows) + aligned(it->series_max) +
+           aligned(flash->sectors) + aligned(it->page_bytes) + aligned(2 * (size_t)it->block_rows) +
+           aligned(sizeof(ne_matched) * it->series_max) +
            aligned(sizeof(ne_defined) * it->series_max);
 }
 
@@ -207,7 +208,7 @@ ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *op
     store->order = carve(&at, 2 * (size_t)all.block_rows);
     store->page = carve(&at, all.page_bytes);
     store->kinds = carve(&at, flash->sectors);
-    store->match = carve(&at, all.series_max);
+    store->match = carve(&at, sizeof(ne_matched) * all.series_max);
     store->content = 2 * ne_pad(store, HEADER_BYTES);
     store->next_sequence = 1;
     store->next_page = 1;

@@ -292,20 +292,22 @@ static ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
 
 /* ---- hot rows ---- */
 
-/* Looks at the definition in store->frame for the query: 1 + the index of its field, 0 if the series does not match. */
-static uint8_t match_definition(const ne_store *store, const ne_query *query, const ne_frame *frame) {
+/* Adds the series whose definition is in store->frame to those of the query; its field is 0 if the query does not ask for it. */
+static void match_definition(ne_store *store, const ne_query *query, const ne_frame *frame) {
     const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+    ne_matched *match = &store->match[store->match_count++];
     ne_definition of;
     unsigned field;
+    match->at = (uint16_t)(frame->payload - NE_FRAME_HEAD);
+    match->field = 0;
     if (!ne_take_definition(store, frame, &of) || !key_matches(query, payload + 1, of.key_bytes)) {
-        return 0;
+        return;
     }
-    for (field = 0; field < of.fields; field++) {
+    for (field = 0; field < of.fields && match->field == 0; field++) {
         if (name_is(query->field, payload + of.names[field], of.name_bytes[field])) {
-            return (uint8_t)(field + 1);
+            match->field = (uint8_t)(field + 1);
         }
     }
-    return 0;
 }
 
 /* Matches the series that are defined before `cursor->at`, if another cursor used the room meanwhile. */
@@ -322,7 +324,7 @@ static ne_status load_match(ne_store *store, ne_cursor *cursor) {
             return status == NE_END ? NE_CORRUPT : status;
         }
         if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
-            store->match[store->match_count++] = match_definition(store, cursor->query, &frame);
+            match_definition(store, cursor->query, &frame);
         }
         at = frame.next;
     }
@@ -330,95 +332,129 @@ static ne_status load_match(ne_store *store, ne_cursor *cursor) {
     return NE_OK;
 }
 
-/* Takes row number cursor->row of the frame in store->frame. */
-static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, const ne_frame *frame, uint8_t series, ne_row *row) {
-    const uint8_t *payload = store->frame + NE_FRAME_HEAD;
-    uint8_t wanted = (uint8_t)(store->match[series] - 1);
-    int64_t time = cursor->time;
-    uint64_t value = 0;
-    uint32_t index;
-    ne_definition of;
-    ne_frame definition;
-    ne_reader in;
-    ne_rows rows;
-    ne_status status = ne_definition_of(store, cursor->sector, series, &definition, &of);
+/* The definition of the series in store->defined, and its key. */
+static ne_status load_definition(ne_store *store, const ne_cursor *cursor, uint8_t series) {
+    ne_frame frame;
+    ne_status status;
+    if (store->defined_in == cursor->sequence && store->defined_series == series) {
+        return NE_OK;
+    }
+    store->defined_in = 0;
+    status = ne_definition_of(store, cursor->sector, series, &frame, &store->defined);
     if (status == NE_OK) {
-        memcpy(store->key, payload + 1, of.key_bytes);
-        status = ne_frame_at(store, cursor->sector, cursor->at, false, &definition);
+        memcpy(store->key, store->frame + NE_FRAME_HEAD + 1, store->defined.key_bytes);
+        store->defined_in = cursor->sequence;
+        store->defined_series = series;
     }
-    if (status != NE_OK) {
-        return status;
-    }
-    in.at = payload;
-    in.end = payload + frame->length;
-    in.bad = false;
-    ne_take_rows(&in, frame, &rows);
-    for (index = 0; index <= cursor->row; index++) {
-        unsigned field;
-        time = plus(time, ne_take_zigzag(&in));
-        for (field = 0; field < of.fields; field++) {
-            uint64_t bits = ne_take_value(&in, of.types[field], 0, payload);
-            value = field == wanted ? bits : value;
+    return status;
+}
+
+/* Takes the next row of the cursor's frame. */
+static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, ne_row *row) {
+    const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+    uint8_t wanted = (uint8_t)(store->match[cursor->frame_series].field - 1);
+    uint64_t value = 0;
+    unsigned field;
+    ne_reader in;
+    ne_status status = NE_OK;
+    if (store->reader != cursor || store->defined_in != cursor->sequence || store->defined_series != cursor->frame_series) {
+        ne_frame frame;
+        status = load_definition(store, cursor, cursor->frame_series);
+        if (status == NE_OK) {
+            status = ne_frame_at(store, cursor->sector, cursor->at, false, &frame);
         }
+        if (status != NE_OK) {
+            return status;
+        }
+        store->reader = cursor;
     }
+    in.at = payload + cursor->place;
+    in.end = payload + ((uint32_t)(store->frame[0] & 0x3f) << 8 | store->frame[1]);
+    in.bad = false;
+    cursor->time = plus(cursor->time, ne_take_zigzag(&in));
+    for (field = 0; field < store->defined.fields; field++) {
+        uint64_t bits = ne_take_value(&in, store->defined.types[field], field == wanted, 0, payload);
+        value = field == wanted ? bits : value;
+    }
+    cursor->place = (uint16_t)(in.at - payload);
+    cursor->base = cursor->row++ == 0 ? cursor->time : cursor->base;
     if (in.bad) {
         return NE_CORRUPT;
     }
-    row->time = plus(time, cursor->shift);
+    row->time = plus(cursor->time, cursor->shift);
     row->series = store->key;
-    row->series_bytes = of.key_bytes;
-    set_value(row, of.types[wanted], value, payload);
+    row->series_bytes = store->defined.key_bytes;
+    set_value(row, store->defined.types[wanted], value, payload);
+    return NE_OK;
+}
+
+/* Moves to the next frame of the hot sectors; `cursor->rows` are those of it that are asked for. */
+static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
+    ne_frame frame;
+    ne_rows rows;
+    ne_status status;
+    ne_reader in;
+    if (cursor->sector == NE_NONE) {
+        cursor->sector = ne_sector_after(store, NE_SECTOR_HOT, cursor->sequence);
+        if (cursor->sector == NE_NONE) {
+            return NE_END;
+        }
+        cursor->sequence = store->sequences[cursor->sector];
+        cursor->next = store->content;
+        cursor->base = 0;
+        cursor->shift = ne_shift_of(store, ne_hot_boot(store, cursor->sector));
+        store->owner = NULL;
+    }
+    cursor->at = cursor->next;
+    cursor->row = cursor->rows = 0;
+    status = load_match(store, cursor);
+    if (status == NE_OK) {
+        status = ne_frame_at(store, cursor->sector, cursor->at, true, &frame);
+    }
+    if (status == NE_IO) {
+        return status;
+    }
+    if (status != NE_OK) {
+        cursor->sector = NE_NONE;
+        return NE_OK;
+    }
+    store->reader = cursor;
+    in.at = store->frame + NE_FRAME_HEAD;
+    in.end = in.at + frame.length;
+    in.bad = false;
+    if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
+        match_definition(store, cursor->query, &frame);
+    }
+    if (frame.kind <= NE_FRAME_ROWS && ne_take_rows(&in, &frame, &rows)) {
+        cursor->frame_series = rows.series;
+        cursor->time = cursor->base; /* that of the first row of the frame before */
+        cursor->place = (uint16_t)(in.at - (store->frame + NE_FRAME_HEAD));
+        if (rows.series < store->match_count && store->match[rows.series].field != 0) {
+            cursor->rows = rows.rows;
+        } else {
+            cursor->base = plus(cursor->base, ne_take_zigzag(&in));
+        }
+    }
+    cursor->next = frame.next;
     return NE_OK;
 }
 
 static ne_status next_hot(ne_store *store, ne_cursor *cursor, ne_row *row) {
     for (;;) {
-        ne_frame frame;
-        ne_rows rows;
         ne_status status;
-        ne_reader in;
-        if (cursor->sector == NE_NONE) {
-            cursor->sector = ne_sector_after(store, NE_SECTOR_HOT, cursor->sequence);
-            if (cursor->sector == NE_NONE) {
-                return NE_END;
+        while (cursor->row < cursor->rows) {
+            status = load_match(store, cursor);
+            if (status == NE_OK) {
+                status = take_hot_row(store, cursor, row);
             }
-            cursor->sequence = store->sequences[cursor->sector];
-            cursor->at = store->content;
-            cursor->time = 0;
-            cursor->row = 0;
-            cursor->shift = ne_shift_of(store, ne_hot_boot(store, cursor->sector));
-            store->owner = NULL;
+            if (status != NE_OK || is_in(cursor->query, row->time)) {
+                return status;
+            }
         }
-        status = load_match(store, cursor);
-        if (status == NE_OK) {
-            status = ne_frame_at(store, cursor->sector, cursor->at, cursor->row == 0, &frame);
-        }
-        if (status == NE_IO) {
+        status = next_frame(store, cursor);
+        if (status != NE_OK) {
             return status;
         }
-        if (status != NE_OK) {
-            cursor->sector = NE_NONE;
-            continue;
-        }
-        in.at = store->frame + NE_FRAME_HEAD;
-        in.end = in.at + frame.length;
-        in.bad = false;
-        if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
-            store->match[store->match_count++] = match_definition(store, cursor->query, &frame);
-        }
-        if (frame.kind <= NE_FRAME_ROWS && ne_take_rows(&in, &frame, &rows)) {
-            int64_t first = plus(cursor->time, ne_take_zigzag(&in));
-            while (rows.series < store->match_count && store->match[rows.series] != 0 && cursor->row < rows.rows) {
-                status = take_hot_row(store, cursor, &frame, rows.series, row);
-                cursor->row++;
-                if (status != NE_OK || is_in(cursor->query, row->time)) {
-                    return status;
-                }
-            }
-            cursor->time = first;
-        }
-        cursor->at = frame.next;
-        cursor->row = 0;
     }
 }
 
@@ -432,10 +468,16 @@ ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *curso
     cursor->query = query;
     cursor->generation = store->generation;
     cursor->sector = NE_NONE;
-    if (store->owner == cursor) {
-        store->owner = NULL;
-    }
+    store->owner = store->owner == cursor ? NULL : store->owner;
+    store->reader = store->reader == cursor ? NULL : store->reader;
     return NE_OK;
+}
+
+static void begin_hot(ne_cursor *cursor) {
+    cursor->stage = STAGE_HOT;
+    cursor->sector = NE_NONE;
+    cursor->sequence = 0;
+    cursor->row = cursor->rows = 0;
 }
 
 ne_status ne_query_next(ne_store *store, ne_cursor *cursor, ne_row *row) {
@@ -446,9 +488,7 @@ ne_status ne_query_next(ne_store *store, ne_cursor *cursor, ne_row *row) {
     if (cursor->stage == STAGE_SEALED) {
         status = next_sealed(store, cursor, row);
         if (status == NE_END) {
-            cursor->stage = STAGE_HOT;
-            cursor->sector = NE_NONE;
-            cursor->sequence = 0;
+            begin_hot(cursor);
         }
     }
     if (cursor->stage == STAGE_HOT && status == NE_END) {
@@ -585,9 +625,7 @@ ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne
             }
         }
     }
-    cursor.stage = STAGE_HOT;
-    cursor.sector = NE_NONE;
-    cursor.sequence = 0;
+    begin_hot(&cursor);
     while (status == NE_END && (status = ne_query_next(store, &cursor, &row)) == NE_OK) {
         size_t index;
         if (interval_of(query, width, intervals, row.time, &index)) {
@@ -600,5 +638,6 @@ ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne
         status = NE_END;
     }
     store->owner = store->owner == &cursor ? NULL : store->owner;
+    store->reader = store->reader == &cursor ? NULL : store->reader;
     return status == NE_END ? NE_OK : status;
 }

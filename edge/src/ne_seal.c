@@ -45,8 +45,10 @@ bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definit
 }
 
 ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_frame *frame, ne_definition *out) {
-    uint32_t at = store->content;
+    bool is_known = index < store->match_count;
+    uint32_t at = is_known ? store->match[index].at : store->content;
     ne_status status;
+    index = is_known ? 0 : index;
     while ((status = ne_frame_at(store, sector, at, false, frame)) == NE_OK) {
         at = frame->next;
         if (frame->kind == NE_FRAME_SERIES && index-- == 0) {
@@ -145,8 +147,9 @@ static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, u
             time = (int64_t)((uint64_t)time + (uint64_t)ne_take_zigzag(&in));
             chain = row == 0 ? time : chain;
             for (field = 0; field < of->fields; field++) {
-                uint64_t value = ne_take_value(&in, of->types[field], frame.payload, payload);
-                if (seen >= from && (field == column || (field == 0 && column == TIMES))) {
+                bool wanted = seen >= from && (field == column || (field == 0 && column == TIMES));
+                uint64_t value = ne_take_value(&in, of->types[field], wanted, frame.payload, payload);
+                if (wanted) {
                     store->values[column == TIMES ? *count : store->order[*count]] = value;
                 }
             }
@@ -362,6 +365,7 @@ ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
     it.store = store;
     it.sector = sector;
     store->owner = NULL;
+    store->match_count = 0;
     /* Frames count up to the first whose checksum does not hold: that one was never acknowledged, nor any behind it. */
     while ((status = ne_frame_at(store, sector, at, true, &frame)) == NE_OK) {
         series = (uint16_t)(series + (frame.kind == NE_FRAME_SERIES));

@@ -18,7 +18,9 @@ enum { NE_SECTOR_DIRTY = 0, NE_SECTOR_FREE = 1, NE_SECTOR_HOT = 2, NE_SECTOR_SEA
 enum { NE_FRAME_ROW = 0, NE_FRAME_ROWS = 1, NE_FRAME_SERIES = 2, NE_FRAME_CLOCK = 3 };
 #define NE_FRAME_HEAD 2u
 #define NE_PAYLOAD_MAX 400u
-#define NE_FRAME_MAX (NE_FRAME_HEAD + NE_PAYLOAD_MAX + 4u + 32u)
+/* The frame that defines a series and that of its first row are one program, unless the first one is longer than this. */
+#define NE_AHEAD_MAX 128u
+#define NE_FRAME_MAX (NE_AHEAD_MAX + NE_FRAME_HEAD + NE_PAYLOAD_MAX + 4u + 32u)
 
 #define NE_FIELDS_MAX 16u
 #define NE_CLOCKS 4u
@@ -45,6 +47,19 @@ typedef struct {
     uint32_t hash;
     uint16_t at, length; /* of the frame in the hot sector, and of its payload */
 } ne_defined;
+
+typedef struct {
+    uint8_t key_bytes, fields;
+    uint8_t types[NE_FIELDS_MAX], name_bytes[NE_FIELDS_MAX];
+    uint16_t names[NE_FIELDS_MAX];
+} ne_definition;
+
+/* A series of a hot sector that is read. */
+typedef struct {
+    uint16_t at;   /* of the frame that defines it */
+    uint8_t field; /* to a cursor 1 + the index of the field that it reads, to a seal the type of the first field */
+    uint8_t rows;  /* to a seal how many there are: 255 and more are 255 */
+} ne_matched;
 
 struct ne_store {
     ne_flash flash;
@@ -74,9 +89,17 @@ struct ne_store {
     uint8_t *page;
     uint64_t *times, *values;
     uint16_t *order;
-    uint8_t *match; /* of each series of a hot sector: 1 + the index of the field that a cursor reads */
+    ne_matched *match;
     const ne_cursor *owner; /* whose page, block or series are in the buffers */
+    const ne_cursor *reader; /* whose frame is in `frame` */
     uint16_t match_count;
+    uint16_t ahead; /* bytes of frames that wait in `frame` to be programmed with the next one */
+    uint8_t digits; /* of the decimal that was inserted last */
+    uint8_t in_vain; /* floats for which digits are not looked for */
+    /* The definition that a cursor read last: of which sector, of which series. Its key is in `key`. */
+    uint8_t defined_series;
+    uint32_t defined_in;
+    ne_definition defined;
     uint8_t frame[NE_FRAME_MAX];
     char key[NE_KEY_MAX + 1];
 };
@@ -104,7 +127,7 @@ ne_status ne_read_at(ne_store *store, uint16_t sector, uint32_t at, void *to, ui
 ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check, ne_frame *frame);
 
 /* What a payload says at its front. */
-uint64_t ne_take_value(ne_reader *in, uint8_t type, uint32_t payload_at, const uint8_t *payload);
+uint64_t ne_take_value(ne_reader *in, uint8_t type, bool wanted, uint32_t payload_at, const uint8_t *payload);
 
 /* The head of the page at `at`; NE_END where there is none. */
 ne_status ne_page_head_at(ne_store *store, uint16_t sector, uint32_t at, ne_page_head *head);
@@ -121,14 +144,9 @@ typedef struct {
 bool ne_take_rows(ne_reader *in, const ne_frame *frame, ne_rows *rows);
 
 /* A definition in store->frame taken apart; places are those in the payload. */
-typedef struct {
-    uint8_t key_bytes, fields;
-    uint8_t types[NE_FIELDS_MAX], name_bytes[NE_FIELDS_MAX];
-    uint16_t names[NE_FIELDS_MAX];
-} ne_definition;
 bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definition *out);
 
-/* The definition of series `index` of a hot sector, its frame in store->frame. */
+/* The definition of series `index` of a hot sector, its frame in store->frame. Its place is known of those in store->match. */
 ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_frame *frame, ne_definition *out);
 
 uint32_t ne_hot_boot(ne_store *store, uint16_t sector);

@@ -264,13 +264,55 @@ static void write_pages(const char *folder) {
     printf("%u pages with %u rows written to %s\n", page, rows, folder);
 }
 
+/* Images that this library and the one before wrote: rows that are not sealed are read, and those in pages. */
+static void read_image(const char *folder, const char *name) {
+    static const ne_tag tags[1] = {{"room", "attic"}};
+    ne_query query = {"climate", tags, 1, "temperature", INT64_MIN, INT64_MAX};
+    ne_flash flash;
+    ne_store *store;
+    ne_cursor cursor;
+    ne_row row;
+    char path[512];
+    FILE *file;
+    int index;
+    nor_init(&flash_memory, 1024, 12, strstr(name, "32") ? 32 : 1);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        fail(path, "cannot be opened");
+        return;
+    }
+    if (fread(flash_memory.bytes, 1, 12 * 1024, file) != 12 * 1024) {
+        fail(path, "cannot be read");
+    }
+    fclose(file);
+    flash = nor_flash(&flash_memory);
+    if (ne_open(&store, &flash, NULL, arena, sizeof arena) != NE_OK || ne_query_open(store, &query, &cursor) != NE_OK) {
+        fail(path, "does not open");
+    }
+    for (index = 0; index < 150; index++) {
+        /* The last ten came when the clock was known. */
+        int64_t time = 1000 + 10 * (int64_t)index + (index < 140 ? 1700000000000 : 0);
+        if (ne_query_next(store, &cursor, &row) != NE_OK || row.time != time || row.value.number != (2150 + index % 7) / 100.0) {
+            fail(path, "has other rows");
+        }
+    }
+    if (ne_query_next(store, &cursor, &row) != NE_END) {
+        fail(path, "has more rows");
+    }
+    printf("%s: 150 rows read\n", name);
+}
+
 int main(int count, char **words) {
     if (count == 3 && strcmp(words[1], "--write") == 0) {
         write_pages(words[2]);
     } else if (count == 2) {
         read_folder(words[1]);
+    } else if (count == 3 && strcmp(words[1], "--images") == 0) {
+        read_image(words[2], "image_unit_1.img");
+        read_image(words[2], "image_unit_32.img");
     } else {
-        fail("usage", "test_device [--write] FOLDER");
+        fail("usage", "test_device [--write | --images] FOLDER");
     }
     return 0;
 }

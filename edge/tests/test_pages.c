@@ -211,6 +211,37 @@ static void random_pages(unsigned rounds, FILE *file) {
     }
 }
 
+/* Whether a float is a decimal is decided with integers; here by dividing, of decimals, their neighbours, and floats of any kind. */
+static void decimals_are_those_that_divide_back(void) {
+    static const double powers[10] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
+    unsigned turn, found = 0;
+    for (turn = 0; turn < 400000; turn++) {
+        unsigned scale = (unsigned)(draw() % 10);
+        int64_t of = (int64_t)((draw() << 32 ^ draw()) >> (13 + draw() % 48)), integer;
+        uint64_t bits = ne_from_double((draw() % 2 ? -1.0 : 1.0) * (double)of / powers[draw() % 4 == 0 ? draw() % 10 : scale]);
+        double value, product;
+        bool is;
+        bits += draw() % 4 == 0 ? draw() % 3 - 1 : 0;
+        bits = draw() % 16 == 0 ? (bits & 0xfff0000000000000u) : draw() % 64 == 0 ? draw() << 32 ^ draw() : bits;
+        value = ne_to_double(bits);
+        product = value * powers[scale];
+        is = product > -2251799813685247.5 && product < 2251799813685247.5;
+        if (is) {
+            int64_t nearest = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+            is = ne_from_double((double)nearest / powers[scale]) == bits;
+            of = nearest;
+        }
+        if (ne_decimal_integer(bits, scale, &integer) != is || (is && integer != of)) {
+            printf("bits %016llx, %u digits\n", (unsigned long long)bits, scale);
+            fail("decimals", "an integer is another one than dividing says");
+        }
+        found += is;
+    }
+    if (found < 100000 || found > 390000) {
+        fail("decimals", "the floats are of one kind");
+    }
+}
+
 int main(int count, char **words) {
     DIR *folder;
     struct dirent *entry;
@@ -219,6 +250,7 @@ int main(int count, char **words) {
         fail("usage", "test_pages FOLDER [FILE FOR RANDOM PAGES]");
         return 1;
     }
+    decimals_are_those_that_divide_back();
     while ((entry = readdir(folder)) != NULL) {
         char name[256];
         size_t length = strlen(entry->d_name), bytes, json_bytes, row;

@@ -92,13 +92,14 @@ mod tests {
         }
     }
 
-    /// By hand: 99 rows of 16 and 17 bytes, each a program; 99 pages and 5 that a second page was touched for.
+    /// By hand: 99 rows of 8 to 17 bytes, each a program; 99 pages and those that a second page was touched for.
     #[test]
     fn times_are_what_the_model_says() {
         let report = edge().unwrap();
         let single = report.figures.get("insert_single").unwrap();
         assert_eq!((single.programs, single.erases), (99, 0));
-        assert!((single.pages - 99) * 256 <= single.bytes && single.bytes < 99 * 18);
+        // Five borders of pages have at least four pages between them.
+        assert!((single.pages - 100) * 256 <= single.bytes && single.bytes < 99 * 18);
         let ms = single.pages as f64 * 0.4 + single.instructions as f64 / 160_000.0;
         assert!((single.ms() - ms).abs() < 0.001, "{} {ms}", single.ms());
         let erases = report.figures.get("seal_500_erases").unwrap();

@@ -9,37 +9,54 @@ use serde::Serialize;
 use super::MEGAHERTZ;
 use crate::{Error, Result};
 
-const HEAD: &str = "figure\tpoints\toperations\tprograms\tpages\tbytes\terases\treads\tread_bytes\tflash_us\tworst_flash_us\tinstructions\tworst_instructions\tvalue";
+/// A figure, the order in which its numbers stand in a line, and the line above them: one list for all.
+macro_rules! figure {
+    ($($(#[$doc:meta])* $number:ident,)*) => {
+        /// One figure: the sum of some operations.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+        pub struct Figure {
+            $($(#[$doc])* pub $number: u64,)*
+        }
 
-/// One figure: the sum of some operations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Figure {
+        const HEAD: &str = concat!("figure", $("\t", stringify!($number)),*);
+
+        impl Figure {
+            /// The figure of these numbers, if they are as many as it has.
+            fn of(numbers: Vec<u64>) -> Option<Self> {
+                let [$($number),*] = numbers.try_into().ok()?;
+                Some(Self { $($number),* })
+            }
+        }
+    };
+}
+
+figure! {
     /// Values or rows that the operations were about.
-    pub points: u64,
+    points,
     /// Calls of the library.
-    pub operations: u64,
+    operations,
     /// Programs of the flash.
-    pub programs: u64,
+    programs,
     /// Pages of 256 bytes that programs touched.
-    pub pages: u64,
+    pages,
     /// Bytes programmed.
-    pub bytes: u64,
+    bytes,
     /// Erases of 4 KiB.
-    pub erases: u64,
+    erases,
     /// Reads of the flash.
-    pub reads: u64,
+    reads,
     /// Bytes read.
-    pub read_bytes: u64,
+    read_bytes,
     /// Modelled time of the flash.
-    pub flash_us: u64,
+    flash_us,
     /// The same of the slowest operation.
-    pub worst_flash_us: u64,
+    worst_flash_us,
     /// Instructions of the library, without those of the flash's driver.
-    pub instructions: u64,
+    instructions,
     /// The most of one operation.
-    pub worst_instructions: u64,
+    worst_instructions,
     /// What the figure is about besides: bytes, sectors.
-    pub value: u64,
+    value,
 }
 
 impl Figure {
@@ -82,37 +99,7 @@ impl Figures {
         let figure = |line: &str| {
             let (name, rest) = line.split_once('\t')?;
             let numbers: Vec<u64> = rest.split('\t').map_while(|it| it.parse().ok()).collect();
-            let [
-                points,
-                operations,
-                programs,
-                pages,
-                bytes,
-                erases,
-                reads,
-                read_bytes,
-                flash_us,
-                worst_flash_us,
-                instructions,
-                worst_instructions,
-                value,
-            ] = numbers.try_into().ok()?;
-            let figure = Figure {
-                points,
-                operations,
-                programs,
-                pages,
-                bytes,
-                erases,
-                reads,
-                read_bytes,
-                flash_us,
-                worst_flash_us,
-                instructions,
-                worst_instructions,
-                value,
-            };
-            Some((name.to_owned(), figure))
+            Some((name.to_owned(), Figure::of(numbers)?))
         };
         let figures = lines.map(|line| figure(line).ok_or_else(|| wrong(line)));
         figures.collect::<Result<_>>().map(Self)
