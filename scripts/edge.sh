@@ -48,9 +48,11 @@ check "golden column pages" "$out/pages" golden/0/page "$out/lists"
 check "golden device pages" "$out/device" golden/device-1
 check "golden images" "$out/device" --images golden/device-1
 check "golden images with decimals in frames" "$out/device" --images golden/device-2
+check "device pages in a segment" "$out/device" --segment golden/4/device golden/device-1
 if command -v python3 >/dev/null; then
     check "golden device pages, read by a reader in Python" python3 golden/device-1/read.py
     check "golden device pages, packed anew in Python" python3 golden/device-1/vectors.py --check
+    check "device pages in a segment, read by a reader in Python" python3 golden/4/device/read.py
 else
     skip "golden device pages in Python" "python3 is missing"
 fi

@@ -1,6 +1,7 @@
 /* Device pages: golden ones read through the library, and its own written for other readers.
  *
  * Usage: test_device FOLDER         reads every golden page of the folder as if it were in the flash
+ *        test_device --segment FOLDER PAGES reads the pages that a segment of the server holds as they are, and compares rows with PAGES
  *        test_device --write FOLDER writes pages, and the rows that were put in, as golden files `written_*`
  */
 #include "ne_internal.h"
@@ -165,6 +166,40 @@ static void read_folder(const char *path) {
     printf("%u golden device pages with %u values read, %u hostile ones survived\n", pages, rows, refused);
 }
 
+/* A segment holds flash pages unchanged: each unit of it, put into a flash, is read by the library as the page that it was. */
+static void read_segment(const char *folder, const char *pages) {
+    static uint8_t segment[65536], original[8192];
+    static char units[4096], lines[1u << 20];
+    size_t bytes = load(folder, "pages", ".seg", segment, sizeof segment);
+    size_t unit_bytes = load(folder, "pages", ".units", (uint8_t *)units, sizeof units - 1);
+    unsigned count = 0, rows = 0, at, length;
+    char name[256], *line = units;
+    int used;
+    if (bytes == SIZE_MAX || unit_bytes == SIZE_MAX) {
+        fail(folder, "has no segment");
+        return;
+    }
+    units[unit_bytes] = 0;
+    for (; sscanf(line, "%u %u %255s\n%n", &at, &length, name, &used) == 3; line += used, count++) {
+        size_t line_bytes, original_bytes = load(pages, name, ".bin", original, sizeof original);
+        if (at > bytes || length > bytes - at || original_bytes > length || memcmp(segment + at, original, original_bytes) != 0) {
+            fail(name, "is not in the segment as it was");
+            continue;
+        }
+        line_bytes = load(pages, name, ".rows", (uint8_t *)lines, sizeof lines - 1);
+        if (line_bytes == SIZE_MAX) {
+            fail(name, "has no rows");
+            continue;
+        }
+        lines[line_bytes] = 0;
+        rows += find_rows(name, store_of(segment + at, length), lines);
+    }
+    if (count < 4 || rows < 200) {
+        fail(folder, "has too few pages");
+    }
+    printf("%u device pages with %u values read from a segment\n", count, rows);
+}
+
 /* ---- writing ---- */
 
 static void save(const char *folder, const char *name, const char *ending, const void *bytes, size_t n) {
@@ -306,13 +341,15 @@ static void read_image(const char *folder, const char *name) {
 int main(int count, char **words) {
     if (count == 3 && strcmp(words[1], "--write") == 0) {
         write_pages(words[2]);
+    } else if (count == 4 && strcmp(words[1], "--segment") == 0) {
+        read_segment(words[2], words[3]);
     } else if (count == 2) {
         read_folder(words[1]);
     } else if (count == 3 && strcmp(words[1], "--images") == 0) {
         read_image(words[2], "image_unit_1.img");
         read_image(words[2], "image_unit_32.img");
     } else {
-        fail("usage", "test_device [--write | --images] FOLDER");
+        fail("usage", "test_device [--write | --images] FOLDER, or --segment FOLDER PAGES");
     }
     return 0;
 }

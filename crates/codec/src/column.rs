@@ -218,6 +218,21 @@ impl ColumnBuf {
         self.rows = rows;
     }
 
+    /// Puts another number in place of each signed integer; false = there is none for one of them, and then there are no rows. Nulls
+    /// are not left out.
+    pub fn map_i64s(&mut self, to: impl Fn(i64) -> Option<i64>) -> bool {
+        let is_done = self.physical_type == PhysicalType::I64
+            && self.i64s.iter_mut().take(self.rows).all(|value| {
+                let found = to(*value);
+                *value = found.unwrap_or(*value);
+                found.is_some()
+            });
+        if !is_done {
+            self.rows = 0;
+        }
+        is_done
+    }
+
     /// A copy that has its values only, and no room to decode another page in.
     #[must_use]
     pub fn to_kept(&self) -> Self {

@@ -41,6 +41,8 @@ pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput,
 };
+#[cfg(test)]
+pub(crate) use writer::{DeviceInput, DevicePlaces};
 
 /// Blocks of one group at most.
 pub(crate) const GROUP_BLOCKS_MAX: usize = 256;

@@ -39,7 +39,7 @@ const FROZEN_ONE_IN: u64 = 3;
 /// Before one strike in so many a table says when it is cold.
 const COOL_ONE_IN: u64 = 3;
 /// Strikes after which there must have been files of every kind.
-const ALL_KINDS: u64 = 10 * LIFE_STRIKES;
+const ALL_KINDS: u64 = 2 * LIFE_STRIKES;
 /// The format of segments that is written.
 const SEGMENT_FORMAT: u64 = 4;
 /// The image of a disk whose power is cut. A life writes a few megabytes.
@@ -298,14 +298,20 @@ fn life(
     } else {
         None
     };
-    let life = Life::create(
+    let mut life = Life::create(
         &context.program,
         folder,
         ground.data(),
         seed,
         ROWS_MEAN,
-        flags,
+        flags.clone(),
     )?;
+    // Of a store that an earlier version wrote nothing was left to strike at: all was written anew before the first strike.
+    let mut settles_from = 0;
+    if frozen.is_some() {
+        settles_from = 1 + random.below(LIFE_STRIKES);
+        life.launch.flags = unsettled(&flags);
+    }
     let server = life.launch.start_up()?;
     life.prepare(&server)?;
     Life::look_at(&server.kill()?, tally, "the first server");
@@ -313,14 +319,12 @@ fn life(
         if !context.goes_on(tally.faults) {
             break;
         }
+        if strike == settles_from {
+            life.launch.flags.clone_from(&flags);
+        }
         let label = format!("seed {} life {number} after {strike} strikes", context.seed);
         if random.one_in(EARLY_ONE_IN) {
-            let process = life.launch.spawn()?;
-            thread::sleep(Duration::from_micros(random.below(EARLY_US_MAX)));
-            ground.strike(&life, &|| {})?;
-            Life::look_at(&process.kill()?, tally, &label);
-            ground.recover(&life)?;
-            tally.faults += 1;
+            strike_early(&life, ground, tally, &label, &mut random)?;
             sights.early += 1;
         }
         let Some(server) = open(&life, tally, &label) else {
@@ -340,21 +344,61 @@ fn life(
             batches: 1 + random.below(ROUND_BATCHES_MAX),
             pause_us: 3000,
         };
-        let pid = server.pid();
-        let part = until_struck(&life, &server, round, |moment| {
-            ground.strike(&life, moment)?;
-            // A cut leaves the process alive, and its clients want to see errors for a moment.
-            if matches!(ground, Ground::Disk(_)) {
-                thread::sleep(Duration::from_millis(random.below(20)));
-            }
-            Ok(kill_process(pid, Signal::KILL)?)
-        })?;
-        tally.add(part);
-        Life::look_at(&server.kill()?, tally, &label);
-        ground.recover(&life)?;
-        tally.faults += 1;
+        strike_under_load(&life, ground, (server, round), tally, &label, &mut random)?;
     }
     last_check(&life, frozen.as_ref(), tally, number)
+}
+
+/// Strikes while a server opens the store, or soon after.
+fn strike_early(
+    life: &Life,
+    ground: &mut Ground,
+    tally: &mut Tally,
+    label: &str,
+    random: &mut Random,
+) -> Result<()> {
+    let process = life.launch.spawn()?;
+    thread::sleep(Duration::from_micros(random.below(EARLY_US_MAX)));
+    ground.strike(life, &|| {})?;
+    Life::look_at(&process.kill()?, tally, label);
+    ground.recover(life)?;
+    tally.faults += 1;
+    Ok(())
+}
+
+/// Strikes amid requests.
+fn strike_under_load(
+    life: &Life,
+    ground: &mut Ground,
+    (server, round): (Server, Round),
+    tally: &mut Tally,
+    label: &str,
+    random: &mut Random,
+) -> Result<()> {
+    let pid = server.pid();
+    let part = until_struck(life, &server, round, |moment| {
+        ground.strike(life, moment)?;
+        // A cut leaves the process alive, and its clients want to see errors for a moment.
+        if matches!(ground, Ground::Disk(_)) {
+            thread::sleep(Duration::from_millis(random.below(20)));
+        }
+        Ok(kill_process(pid, Signal::KILL)?)
+    })?;
+    tally.add(part);
+    Life::look_at(&server.kill()?, tally, label);
+    ground.recover(life)?;
+    tally.faults += 1;
+    Ok(())
+}
+
+/// The same flags for a server that leaves files of an earlier format as they are, unless new ones are merged with them.
+fn unsettled(flags: &[String]) -> Vec<String> {
+    let mut flags = flags.to_vec();
+    let value = flags.iter().position(|flag| flag == "--settle-ms");
+    if let Some(value) = value.and_then(|at| flags.get_mut(at + 1)) {
+        "0".clone_into(value);
+    }
+    flags
 }
 
 /// After the last strike, and after a stop that nothing interrupts, everything is still there, and every checksum holds.

@@ -1,6 +1,8 @@
 //! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
 
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

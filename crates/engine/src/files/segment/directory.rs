@@ -1,5 +1,7 @@
 //! A group's directory: places and time spans of its pages. Columnar, as the pages are.
 
+mod device;
+
 use std::sync::{Arc, OnceLock};
 
 use nilometer_codec::{
@@ -7,7 +9,9 @@ use nilometer_codec::{
     decode_i64s, encode_i64s, varint,
 };
 
+pub(super) use self::device::DevicePages;
 use super::checksum::SegmentFormat;
+use super::footer::SegmentKind;
 use super::large::{self, LargeValue};
 use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
@@ -90,6 +94,8 @@ pub(crate) const NO_CLOCK: u8 = 1;
 pub(crate) struct Unit {
     pub(crate) offset: u64,
     pub(crate) length: u32,
+    /// The checksum in it, which says nothing of its place; here it does.
+    pub(crate) crc: u32,
 }
 
 /// One column's pages in a group.
@@ -105,6 +111,8 @@ pub(crate) struct ColumnChunk {
     /// By block: where its page starts; empty = each page starts where the one before ends.
     pub(crate) starts: Vec<u64>,
     pub(crate) shared: Shared,
+    /// What its pages have instead of checksums of their own, if a device wrote them; found when the directory is looked at.
+    pub(super) device: Option<Arc<DevicePages>>,
 }
 
 /// What pages of a column share that cannot be read alone, parsed when the first of them is read; empty = all can.
@@ -172,7 +180,14 @@ impl ColumnChunk {
             lengths: Vec::new(),
             starts: Vec::new(),
             shared: Shared::default(),
+            device: None,
         }
+    }
+
+    /// Whether its pages are inside of a device's, whose checksum stands for theirs, and with times of its own: they are read by the
+    /// segment only, and not copied as they are.
+    pub(crate) fn is_of_device(&self) -> bool {
+        self.device.is_some()
     }
 
     /// Where the page of a block stands and how long it is; `None` = no page.
@@ -305,8 +320,12 @@ impl GroupDirectory {
         blocks.filter_map(|(at, block)| self.has_no_times(at).then_some(block))
     }
 
-    /// An error if it has what no reader of this version takes into account, or a block without times.
-    pub(super) fn check_readable(self, format: SegmentFormat) -> Result<Self, Malformed> {
+    /// An error if it has what a file of this kind has not, or a block without times.
+    pub(super) fn check_readable(
+        self,
+        format: SegmentFormat,
+        kind: SegmentKind,
+    ) -> Result<Self, Malformed> {
         let has_times = |(at, block): (usize, &BlockEntry)| {
             !self.has_no_times(at) || format >= SegmentFormat::Third && block.even_step().is_some()
         };
@@ -315,12 +334,15 @@ impl GroupDirectory {
         }
         let is_plain =
             self.clocks.is_empty() && self.units.is_empty() && self.device_series.is_empty();
-        if is_plain {
-            Ok(self)
-        } else {
-            Err(Malformed::new(
-                "pages of a device, which this version does not read",
-            ))
+        match (is_plain, kind) {
+            (true, SegmentKind::Mixed | SegmentKind::Partition) => Ok(self),
+            (false, SegmentKind::Device) => self.of_device(),
+            (false, _) => Err(Malformed::new(
+                "pages of a device in a file that is not one of those",
+            )),
+            (true, _) => Err(Malformed::new(
+                "a file of a device's pages has others as well",
+            )),
         }
     }
 
@@ -386,6 +408,7 @@ impl GroupDirectory {
             varint::put_u64(self.units.len() as u64, out);
             put(self.units.iter().map(|it| it.offset.cast_signed()), out);
             put(self.units.iter().map(|it| i64::from(it.length)), out);
+            put(self.units.iter().map(|it| i64::from(it.crc)), out);
         }
         if !self.device_series.is_empty() {
             varint::put_u64(self.device_series.len() as u64, out);
@@ -453,10 +476,15 @@ impl GroupDirectory {
         if flags & HAS_UNITS != 0 {
             let n = count(input)?;
             let (offsets, lengths) = (numbers(input, n)?, to_u32s(&numbers(input, n)?)?);
-            for (&offset, &length) in offsets.iter().zip(&lengths) {
+            let sums = to_u32s(&numbers(input, n)?)?;
+            for ((&offset, &length), &crc) in offsets.iter().zip(&lengths).zip(&sums) {
                 let offset = u64::try_from(offset);
                 let offset = offset.map_err(|_| Malformed::new("a unit is outside the file"))?;
-                self.units.push(Unit { offset, length });
+                self.units.push(Unit {
+                    offset,
+                    length,
+                    crc,
+                });
             }
         }
         if flags & HAS_DEVICE_SERIES != 0 {

@@ -16,9 +16,10 @@ pub(crate) enum SegmentKind {
     Mixed = 0,
     /// Rows of one partition of one table.
     Partition = 1,
+    /// Flash pages of devices, as they wrote them; from format 2 on. No store makes one: it makes rows of pages.
+    Device = 2,
 }
 
-/// 2 is kept for files of pages that a device wrote, which nothing makes or reads yet.
 impl TryFrom<u8> for SegmentKind {
     type Error = Malformed;
 
@@ -26,6 +27,7 @@ impl TryFrom<u8> for SegmentKind {
         match number {
             0 => Ok(Self::Mixed),
             1 => Ok(Self::Partition),
+            2 => Ok(Self::Device),
             other => Err(Malformed::new(format!("unknown kind of segment {other}"))),
         }
     }

@@ -7,8 +7,8 @@ use nilometer_codec::{ColumnBuf, Page, PhysicalType};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::checksum::{Checksums, SegmentFormat};
-use super::directory::{ColumnChunk, GroupDirectory};
-use super::footer::{Footer, GroupMeta, Part, Tail, Tier};
+use super::directory::{ColumnChunk, DevicePages, GroupDirectory};
+use super::footer::{Footer, GroupMeta, Part, SegmentKind, Tail, Tier};
 use super::large::{self, LargeValue};
 use super::latest::{self, Latest, LatestColumn};
 use super::meta::{Home, SegmentMeta, Window};
@@ -277,8 +277,13 @@ impl Segment {
         let part = self.part(group, PartKind::Directory, || {
             let bytes = self.read_part(offset, meta.directory, "a group directory")?;
             let directory = GroupDirectory::decode(&bytes, self.format);
-            let directory = directory.and_then(|it| it.check_readable(self.format));
+            let kind = self.footer.kind;
+            let directory = directory.and_then(|it| it.check_readable(self.format, kind));
             let mut directory = directory.map_err(|what| what.at(&self.path, offset))?;
+            if meta.large.length > 0 && kind == SegmentKind::Device {
+                let reason = "a file of a device's pages has large values";
+                return Err(Error::corrupt(&self.path, offset, reason));
+            }
             if meta.large.length > 0 {
                 let offset = meta.large_offset();
                 let bytes = self.read_part(offset, meta.large, "the list of large values")?;
@@ -470,7 +475,8 @@ impl Segment {
         read(file.as_ref(), &self.path, self.meta.bytes, offset, length)
     }
 
-    /// The page of a column in `bytes`, which stand at `offset` of the file and end in its checksum; its block has so many rows.
+    /// The page of a column in `bytes`, which stand at `offset` of the file and end in its checksum, unless a device wrote it; its block
+    /// has so many rows.
     pub(crate) fn check_page<'a>(
         &self,
         chunk: &ColumnChunk,
@@ -478,6 +484,9 @@ impl Segment {
         bytes: &'a [u8],
         offset: u64,
     ) -> Result<Page<'a>, Error> {
+        if let Some(device) = &chunk.device {
+            return self.check_device_page(device, (chunk, rows), bytes, offset);
+        }
         let page = self.check_unit(bytes, offset, "a page fails its checksum")?;
         let page = if self.format >= SegmentFormat::Third {
             Page::of_short(page, chunk.kind, rows)
@@ -485,6 +494,22 @@ impl Segment {
             Page::new(page)
         };
         page.map_err(|what| Malformed::from(what).at(&self.path, offset))
+    }
+
+    /// The same of a page inside of a device's, all of which its checksum is of.
+    fn check_device_page<'a>(
+        &self,
+        device: &DevicePages,
+        column: (&ColumnChunk, usize),
+        bytes: &'a [u8],
+        offset: u64,
+    ) -> Result<Page<'a>, Error> {
+        let damaged = |what: Malformed| what.at(&self.path, offset);
+        let unit = device.unit_of(offset).map_err(damaged)?;
+        let whole = self.read_span(unit.offset, u64::from(unit.length))?;
+        unit.check(&whole, column, bytes, offset)
+            .map_err(|what| what.at(&self.path, unit.offset))?;
+        Page::new(bytes).map_err(|what| damaged(what.into()))
     }
 
     fn check_unit<'a>(&self, bytes: &'a [u8], offset: u64, what: &str) -> Result<&'a [u8], Error> {
@@ -508,6 +533,7 @@ impl Segment {
         let shared = chunk.shared.header_for(chunk.kind, &page);
         shared
             .and_then(|shared| Ok(page.decode(shared, out)?))
+            .and_then(|()| chunk.set_clock(offset, out))
             .map_err(|what| what.at(&self.path, offset))
     }
 
@@ -523,6 +549,7 @@ impl Segment {
         let shared = chunk.shared.header_for(chunk.kind, page);
         shared
             .and_then(|shared| Ok(page.decode_rows(rows, shared, out)?))
+            .and_then(|()| chunk.set_clock(offset, out))
             .map_err(|what| what.at(&self.path, offset))
     }
 

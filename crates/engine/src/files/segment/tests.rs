@@ -428,6 +428,7 @@ fn what_is_not_finished_is_no_segment() {
 }
 
 mod cold;
+mod device;
 mod golden;
 mod known;
 mod large;

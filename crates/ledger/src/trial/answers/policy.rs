@@ -122,6 +122,7 @@ impl OneLife {
             .rows()
             .into_iter()
             .filter(|(key, fields)| which.holds(key, fields))
+            .filter_map(as_shown)
             .collect();
         let statement = format!(
             "SELECT c, n, v, s, b INTO {TABLE} FROM autogen.{} WHERE {condition} GROUP BY h, g",
@@ -158,6 +159,18 @@ impl OneLife {
         self.tally.take(verdict, &label);
         Ok(())
     }
+}
+
+/// A row as InfluxQL has it, which is what INTO writes: NaN is no value there. `None` = nothing else is in it. A life was
+/// called wrong before the model knew.
+fn as_shown((key, fields): Row) -> Option<Row> {
+    if !fields.v.is_some_and(|bits| f64::from_bits(bits).is_nan()) {
+        return Some((key, fields));
+    }
+    let fields = Fields { v: None, ..fields };
+    let has_one =
+        fields.c.is_some() || fields.n.is_some() || fields.s.is_some() || fields.b.is_some();
+    has_one.then_some((key, fields))
 }
 
 /// A row that has a value of every column, so that all of them can be asked for.

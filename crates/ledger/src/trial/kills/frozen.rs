@@ -15,15 +15,19 @@ use crate::random::Random;
 use crate::server::Server;
 use crate::tally::Tally;
 
-/// Those with segments of format 1 and, the last, of format 2, by what changed after them.
-const STORES: [&str; 6] = [
+/// Those with segments of format 1, then of format 2 (hot, cold) and of format 3, by what changed after them.
+const STORES: [&str; 8] = [
     "04-64e15ea",
     "05-225cec6",
     "06-format-1",
     "07-bound-checksums",
     "08-durable-mark",
     "09-segment-2",
+    "11-cold-partitions",
+    "13-segment-3",
 ];
+/// In a value that is written down as its length and its checksum, which no server answers.
+const SHORTENED: &str = " bytes, CRC32C ";
 
 type Row = BTreeMap<String, String>;
 
@@ -61,7 +65,12 @@ impl Frozen {
 
     /// Asks for all its rows.
     pub(super) fn check(&self, server: &Server, tally: &mut Tally, label: &str) -> Result<()> {
+        let is_shortened = |row: &Row| row.values().any(|value| value.contains(SHORTENED));
         for (table, rows) in &self.expected {
+            // Of a table without rows no columns are written down.
+            if rows.is_empty() || rows.iter().any(is_shortened) {
+                continue;
+            }
             tally.checks += 1;
             let label = format!("{label}, {}: {table}", self.name);
             if let Some(story) = difference(server, table, rows).context(label.clone())? {

@@ -397,10 +397,12 @@ fn a_directory_reads_back_as_written() {
             Unit {
                 offset: 64,
                 length: 4096,
+                crc: 0,
             },
             Unit {
                 offset: 4160,
                 length: 4096,
+                crc: u32::MAX,
             },
         ],
         device_series: vec![(0, 17), (3, 2)],

@@ -364,7 +364,7 @@ impl SegmentWriter {
         self.output.spill(&self.path, WRITE_BYTES)
     }
 
-    fn put_part(&mut self, bytes: &[u8]) -> Result<Part, Error> {
+    pub(super) fn put_part(&mut self, bytes: &[u8]) -> Result<Part, Error> {
         let offset = self.output.position();
         let part = Part::of(self.checksums, offset, bytes);
         self.output.buffer.extend_from_slice(bytes);

@@ -210,7 +210,9 @@ impl Viewer {
             .split_last_chunk::<4>()
             .map_or(bytes, |(page, _)| page);
         if column == TIME_PAGE {
-            if self.viewed.time_bytes == bytes && page.rows() == all {
+            // Pages of a device may have the same bytes and other times.
+            let is_same = self.viewed.time_bytes == bytes && !chunk.is_of_device();
+            if is_same && page.rows() == all {
                 return Ok(Some(true));
             }
             self.viewed.time_bytes.clear();

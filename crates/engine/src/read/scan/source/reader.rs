@@ -217,7 +217,7 @@ impl GroupReader {
     }
 
     /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for,
-    /// cannot be read alone, or leaves values to the group.
+    /// cannot be read alone, leaves values to the group, or is inside of a device's.
     pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
         let Some(&entry) = self.directory.blocks.get(at) else {
             return Ok(None);
@@ -233,7 +233,7 @@ impl GroupReader {
             let Some((offset, length)) = chunk.page(at) else {
                 continue;
             };
-            if chunk.kind != kind {
+            if chunk.kind != kind || chunk.is_of_device() {
                 return Ok(None);
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
