@@ -3,6 +3,7 @@
 //! Does: turn statements about users into changes of the service, show users and grants. Does not: keep users (the service
 //! does).
 
+use nilometer_engine::Error as EngineError;
 use nilometer_influxql_syntax::ast::{self, Statement};
 use nilometer_service::{
     Error as ServiceError, Grant, Privilege, Privileges, Set, UserChange, change_users, grants_of,
@@ -65,10 +66,18 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<bool, Serv
     let Some(change) = change_of(statement) else {
         return Ok(false);
     };
+    let database = match &change {
+        UserChange::Grant { grant, .. } | UserChange::Revoke { grant, .. } => {
+            grant.database.clone()
+        }
+        _ => String::new(),
+    };
     let done = change_users(&context.engine, &context.principal, change);
+    // As clients know it.
     done.map_err(|error| match error {
-        // As clients know it.
         ServiceError::UnknownUser { .. } => Error::UnknownUser.into(),
+        ServiceError::Engine(EngineError::ExistsAlready { .. }) => Error::UserExists.into(),
+        ServiceError::Define { .. } => Error::UnknownDatabase(database).into(),
         other => other,
     })?;
     Ok(true)

@@ -114,13 +114,21 @@ async fn users_and_grants_are_shown() {
     refused(&server, ROOT, "show grants for nobody", "user not found").await;
     // As there, the same user again is no error, and another password is.
     done(&server, ROOT, "create user anna with password 'a'").await;
-    refused(
-        &server,
-        ROOT,
-        "create user anna with password 'b'",
-        "exists",
-    )
-    .await;
+    for (statement, text) in [
+        ("create user anna with password 'b'", "user already exists"),
+        (
+            "grant read on nowhere to anna",
+            "database not found: nowhere",
+        ),
+        (
+            "revoke read on nowhere from anna",
+            "database not found: nowhere",
+        ),
+    ] {
+        let answer = ask(&server, ROOT, statement).await;
+        let expected = format!(r#"{{"results":[{{"statement_id":0,"error":"{text}"}}]}}"#);
+        assert_eq!(answer.text().trim_end(), expected, "{statement}");
+    }
 }
 
 #[tokio::test]
