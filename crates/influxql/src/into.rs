@@ -1,7 +1,7 @@
 //! `SELECT ... INTO`: series of an answer as rows of a measurement.
 //!
-//! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write batch by batch; a batch is
-//! atomic. Rows beyond what the place keeps are left out and counted. A tag and a field may have one name. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
+//! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write series of one measurement
+//! together, batch by batch; a batch is atomic. Rows beyond what the place keeps are left out and counted. A tag and a field may have one name. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, TimestampNanosecondType};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, TimestampNanosecondArray,
+    StringArray, TimestampNanosecondArray, new_null_array,
 };
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_select::concat::concat;
 use arrow_select::filter::filter_record_batch;
 use nilometer_engine::ingest::{
     Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Stated, Target as Rows, WriteWindow,
@@ -109,14 +110,77 @@ pub(crate) fn tag_columns(select: &Select) -> Vec<(usize, String)> {
     tags
 }
 
+/// Rows of series that are written together: each batch is made durable by itself, and thousands of series have a row each.
+const TOGETHER_ROWS: usize = 8192;
+
 /// Rows on their way into measurements.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     target: &'a Target,
     session: Ingest,
+    waiting: Waiting,
     rows: i64,
     /// Rows that were left out because retention would remove them at once, and those beyond other bounds.
     beyond: (u64, u64),
+}
+
+/// Rows of one measurement that are to be written.
+#[derive(Debug, Default)]
+struct Waiting {
+    measurement: String,
+    batches: Vec<RecordBatch>,
+    /// All columns that one of them has.
+    fields: Vec<FieldRef>,
+    rows: usize,
+}
+
+impl Waiting {
+    /// Takes rows if they can be in one batch with those before; else gives them back.
+    fn take(&mut self, measurement: &str, batch: RecordBatch) -> Option<RecordBatch> {
+        let is_same = |one: &Field, other: &Field| {
+            one.name() == other.name() && one.metadata() == other.metadata()
+        };
+        let mut new = Vec::new();
+        for field in batch.schema_ref().fields() {
+            match self.fields.iter().find(|known| is_same(known, field)) {
+                Some(known) if known.data_type() != field.data_type() => return Some(batch),
+                Some(_) => {}
+                None => new.push(Arc::clone(field)),
+            }
+        }
+        let is_new = self.batches.is_empty();
+        let has_place = self.rows + batch.num_rows() <= TOGETHER_ROWS;
+        if !is_new && (self.measurement != measurement || !has_place) {
+            return Some(batch);
+        }
+        self.fields.extend(new);
+        measurement.clone_into(&mut self.measurement);
+        self.rows += batch.num_rows();
+        self.batches.push(batch);
+        None
+    }
+
+    /// All of them as one batch: a column that some do not have is null in their rows.
+    fn together(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let batches = std::mem::take(&mut self.batches);
+        self.rows = 0;
+        let schema = Arc::new(Schema::new(std::mem::take(&mut self.fields)));
+        let columns = schema.fields().iter().map(|field| {
+            let own = batches.iter().map(|batch| {
+                let mut pairs = batch.schema_ref().fields().iter().zip(batch.columns());
+                let own = pairs.find(|(own, _)| own == &field);
+                own.map_or_else(
+                    || new_null_array(field.data_type(), batch.num_rows()),
+                    |(_, column)| Arc::clone(column),
+                )
+            });
+            let own: Vec<ArrayRef> = own.collect();
+            let own: Vec<&dyn Array> = own.iter().map(AsRef::as_ref).collect();
+            concat(&own)
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+        RecordBatch::try_new(schema, columns)
+    }
 }
 
 impl<'a> Written<'a> {
@@ -125,20 +189,35 @@ impl<'a> Written<'a> {
         Ok(Self {
             target,
             session: Ingest::new(Arc::clone(engine), &target.database)?,
+            waiting: Waiting::default(),
             rows: 0,
             beyond: (0, 0),
         })
     }
 
-    /// Writes rows of a series; durable when it returns. Rows without a value are left out.
+    /// Writes rows of a series, together with those of others of its measurement. Rows without a value are left out.
     pub(crate) fn write(&mut self, set: &Set) -> Result<(), ServiceError> {
-        let rows = self.as_rows(set).map_err(|error| {
-            ServiceError::from(Error::Condition(format!("INTO cannot write this: {error}")))
-        })?;
-        let Some(rows) = rows else { return Ok(()) };
+        let Some(rows) = self.as_rows(set).map_err(unwritten)? else {
+            return Ok(());
+        };
+        let measurement = self.target.measurement.as_deref();
+        let measurement = measurement.unwrap_or(&set.head.name);
+        if let Some(rows) = self.waiting.take(measurement, rows) {
+            self.flush()?;
+            self.waiting.take(measurement, rows);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits; durable when it returns.
+    fn flush(&mut self) -> Result<(), ServiceError> {
+        if self.waiting.batches.is_empty() {
+            return Ok(());
+        }
+        let rows = self.waiting.together().map_err(unwritten)?;
         let table = Rows {
             schema: Some(&self.target.schema),
-            table: self.target.measurement.as_deref().unwrap_or(&set.head.name),
+            table: &self.waiting.measurement,
         };
         let missing = Missing {
             tags: None,
@@ -155,8 +234,14 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
+    /// Writes the last rows, and says how many there were; durable when it returns.
+    pub(crate) fn finish(mut self) -> Result<Set, ServiceError> {
+        self.flush()?;
+        Ok(self.shown()?)
+    }
+
     /// How many rows were written, as `InfluxDB` says it; an error if some were left out.
-    pub(crate) fn shown(&self) -> Result<Set, Error> {
+    fn shown(&self) -> Result<Set, Error> {
         let (expired, limited) = self.beyond;
         if expired + limited > 0 {
             let target = self.target;
@@ -250,6 +335,10 @@ impl<'a> Written<'a> {
         let rows = filter_record_batch(&rows, &BooleanArray::from(has_value))?;
         Ok((rows.num_rows() > 0).then_some(rows))
     }
+}
+
+fn unwritten(error: arrow_schema::ArrowError) -> ServiceError {
+    Error::Condition(format!("INTO cannot write this: {error}")).into()
 }
 
 /// One tag of all rows.
