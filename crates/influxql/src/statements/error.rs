@@ -29,6 +29,10 @@ pub(crate) enum Error {
     UnknownUser,
     #[error("user already exists")]
     UserExists,
+    #[error("username required")]
+    NoUserName,
+    #[error("create admin user first or disable authentication")]
+    NoAdministrator,
     #[error("subscription not found")]
     UnknownSubscription,
     #[error("no such query id: {id}")]
@@ -69,7 +73,7 @@ impl Error {
                 Class::Conflict
             }
             Self::Unsupported(_) => Class::Unsupported,
-            Self::ReadOnly => Class::Forbidden,
+            Self::ReadOnly | Self::NoAdministrator => Class::Forbidden,
             Self::TooLong { .. } => Class::TooLarge,
             _ => Class::BadRequest,
         }
