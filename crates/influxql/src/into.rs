@@ -17,7 +17,7 @@ use arrow_select::filter::filter_record_batch;
 use nilometer_engine::ingest::{
     Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Stated, Target as Rows, WriteWindow,
 };
-use nilometer_engine::{Duplicates, Engine, Snapshot, TIME_COLUMN};
+use nilometer_engine::{ColumnKind, Duplicates, Engine, PhysicalType, Snapshot, TIME_COLUMN};
 use nilometer_influxql_syntax::ast::{Expr, Measurement, Select};
 use nilometer_influxql_syntax::format_clock;
 use nilometer_service::define::{policy_of_schema, write_window};
@@ -117,8 +117,12 @@ const TOGETHER_ROWS: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     target: &'a Target,
+    engine: Arc<Engine>,
     session: Ingest,
     waiting: Waiting,
+    /// What is wrong with the first rows that have a field of another type than the measurement, and how many there were.
+    clash: Option<String>,
+    clashing: u64,
     rows: i64,
     /// Rows that were left out because retention would remove them at once, and those beyond other bounds.
     beyond: (u64, u64),
@@ -188,8 +192,11 @@ impl<'a> Written<'a> {
     pub(crate) fn into(engine: &Arc<Engine>, target: &'a Target) -> Result<Self, ServiceError> {
         Ok(Self {
             target,
+            engine: Arc::clone(engine),
             session: Ingest::new(Arc::clone(engine), &target.database)?,
             waiting: Waiting::default(),
+            clash: None,
+            clashing: 0,
             rows: 0,
             beyond: (0, 0),
         })
@@ -215,6 +222,10 @@ impl<'a> Written<'a> {
             return Ok(());
         }
         let rows = self.waiting.together().map_err(unwritten)?;
+        let rows = self.fitting(rows).map_err(unwritten)?;
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
         let table = Rows {
             schema: Some(&self.target.schema),
             table: &self.waiting.measurement,
@@ -234,6 +245,39 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
+    /// The rows without those that have a field of another type than it has in the measurement: a write leaves them out, too.
+    fn fitting(&mut self, rows: RecordBatch) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let (target, measurement) = (self.target, &self.waiting.measurement);
+        let snapshot = self.engine.snapshot();
+        let table = snapshot.table(&target.database, &target.schema, measurement);
+        let Some(table) = table else { return Ok(rows) };
+        let of_field = Stated::Field.said_of(Field::new("", DataType::Null, true));
+        let (mut kept, mut places) = (vec![true; rows.num_rows()], Vec::new());
+        let columns = rows.schema_ref().fields().iter().zip(rows.columns());
+        for (place, (field, column)) in columns.enumerate() {
+            let is_field = field.metadata() == of_field.metadata();
+            let known = table.field(field.name()).filter(|_| is_field);
+            let Some((own, there)) = known.and_then(|it| clash(field.data_type(), it.kind)) else {
+                places.push(place);
+                continue;
+            };
+            for (row, kept) in kept.iter_mut().enumerate() {
+                *kept = *kept && column.is_null(row);
+            }
+            let name = field.name();
+            self.clash.get_or_insert_with(|| {
+                format!(
+                    "field type conflict: input field \"{name}\" on measurement \"{measurement}\" is type {own}, already exists as type {there}"
+                )
+            });
+        }
+        if places.len() == rows.num_columns() {
+            return Ok(rows);
+        }
+        self.clashing += kept.iter().filter(|kept| !**kept).count() as u64;
+        filter_record_batch(&rows.project(&places)?, &BooleanArray::from(kept))
+    }
+
     /// Writes the last rows, and says how many there were; durable when it returns.
     pub(crate) fn finish(mut self) -> Result<Set, ServiceError> {
         self.flush()?;
@@ -243,8 +287,19 @@ impl<'a> Written<'a> {
     /// How many rows were written, as `InfluxDB` says it; an error if some were left out.
     fn shown(&self) -> Result<Set, Error> {
         let (expired, limited) = self.beyond;
+        let target = self.target;
+        let refused = |reason: &str| {
+            Err(Error::Condition(format!(
+                "partial write: {reason} dropped={} for database: {} for retention policy: {}",
+                expired + limited + self.clashing,
+                target.database,
+                target.policy
+            )))
+        };
+        if let Some(clash) = &self.clash {
+            return refused(clash);
+        }
         if expired + limited > 0 {
-            let target = self.target;
             let mut reason = format!(
                 "dropped {expired} points outside retention policy of duration {}",
                 format_clock(target.retention_ns)
@@ -252,12 +307,7 @@ impl<'a> Written<'a> {
             if limited > 0 {
                 reason = format!("{reason} and {limited} points outside write window");
             }
-            return Err(Error::Condition(format!(
-                "partial write: {reason} dropped={} for database: {} for retention policy: {}",
-                expired + limited,
-                target.database,
-                target.policy
-            )));
+            return refused(&reason);
         }
         let time = TimestampNanosecondArray::from(vec![0]).with_timezone("UTC");
         let fields = vec![
@@ -335,6 +385,29 @@ impl<'a> Written<'a> {
         let rows = filter_record_batch(&rows, &BooleanArray::from(has_value))?;
         Ok((rows.num_rows() > 0).then_some(rows))
     }
+}
+
+/// The types of a column and of a field of its name, as InfluxDB calls them, if no value of the one is one of the other.
+fn clash(column: &DataType, field: ColumnKind) -> Option<(&'static str, &'static str)> {
+    let own = match column {
+        DataType::Float64 => "float",
+        DataType::Int64 => "integer",
+        DataType::UInt64 => "unsigned",
+        DataType::Boolean => "boolean",
+        DataType::Utf8 => "string",
+        _ => return None,
+    };
+    let there = match field {
+        ColumnKind::Field(PhysicalType::F64) => "float",
+        ColumnKind::Field(PhysicalType::I64) => "integer",
+        ColumnKind::Field(PhysicalType::U64) => "unsigned",
+        ColumnKind::Field(PhysicalType::Bool) => "boolean",
+        ColumnKind::Field(PhysicalType::Text) => "string",
+        _ => return None,
+    };
+    let is_number = |name| matches!(name, "float" | "integer" | "unsigned");
+    let fits = own == there || (is_number(own) && is_number(there));
+    (!fits).then_some((own, there))
 }
 
 fn unwritten(error: arrow_schema::ArrowError) -> ServiceError {

@@ -208,3 +208,24 @@ async fn rows_that_are_written_together_replace_each_other() {
         assert_eq!(shown, whole, "{statement}");
     }
 }
+
+/// A field of another type refused the whole batch, in words of Arrow: a continuous query lost the buckets of all series. What is
+/// kept is what InfluxDB 1.6.7 keeps; the end of the text is that of 1.12.
+#[tokio::test]
+async fn points_of_another_type_are_left_out_and_counted() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "a f=1,s=\"x\" 1\na f=2 2\na s=\"y\" 3\nb f=\"text\" 9";
+    assert_eq!(
+        server.send("POST", "/write?db=d", &[], lines).await.status,
+        204
+    );
+    assert_eq!(
+        server.result("select f, s into b from a").await,
+        r#""error":"partial write: field type conflict: input field \"f\" on measurement \"b\" is type float, already exists as type string dropped=2 for database: d for retention policy: autogen""#
+    );
+    assert_eq!(
+        rows(&server, "b").await,
+        r#"{"results":[{"statement_id":0,"series":[{"name":"b","columns":["time","f","s"],"values":[[3,null,"y"],[9,"text",null]]}]}]}"#
+    );
+}
