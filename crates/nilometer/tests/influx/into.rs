@@ -160,7 +160,7 @@ async fn series_are_written_together() {
             _ => format!("src v={host},x=\"x{host}\" {host}"),
         })
         .collect();
-    let answer = server.send("POST", "/write?db=d", &[], &lines.join("\n"));
+    let answer = server.send("POST", "/write?db=d", &[], lines.join("\n"));
     assert_eq!(answer.await.status, 204);
     let before = server.engine.metrics().batches_written;
     let copied = server
