@@ -1,7 +1,7 @@
 //! `SELECT ... INTO`: series of an answer as rows of a measurement.
 //!
-//! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write batch by batch; a batch is
-//! atomic. Rows beyond what the place keeps are left out and counted. A tag and a field may have one name. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
+//! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write series of one measurement
+//! together, batch by batch; a batch is atomic. Rows beyond what the place keeps are left out and counted. A tag and a field may have one name. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, TimestampNanosecondType};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, TimestampNanosecondArray,
+    StringArray, TimestampNanosecondArray, new_null_array,
 };
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use arrow_select::concat::concat;
 use arrow_select::filter::filter_record_batch;
 use nilometer_engine::ingest::{
     Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Stated, Target as Rows, WriteWindow,
 };
-use nilometer_engine::{Duplicates, Engine, Snapshot, TIME_COLUMN};
+use nilometer_engine::{ColumnKind, Duplicates, Engine, PhysicalType, Snapshot, TIME_COLUMN};
 use nilometer_influxql_syntax::ast::{Expr, Measurement, Select};
 use nilometer_influxql_syntax::format_clock;
 use nilometer_service::define::{policy_of_schema, write_window};
@@ -109,14 +110,81 @@ pub(crate) fn tag_columns(select: &Select) -> Vec<(usize, String)> {
     tags
 }
 
+/// Rows of series that are written together: each batch is made durable by itself, and thousands of series have a row each.
+const TOGETHER_ROWS: usize = 8192;
+
 /// Rows on their way into measurements.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     target: &'a Target,
+    engine: Arc<Engine>,
     session: Ingest,
+    waiting: Waiting,
+    /// What is wrong with the first rows that have a field of another type than the measurement, and how many there were.
+    clash: Option<String>,
+    clashing: u64,
     rows: i64,
     /// Rows that were left out because retention would remove them at once, and those beyond other bounds.
     beyond: (u64, u64),
+}
+
+/// Rows of one measurement that are to be written.
+#[derive(Debug, Default)]
+struct Waiting {
+    measurement: String,
+    batches: Vec<RecordBatch>,
+    /// All columns that one of them has.
+    fields: Vec<FieldRef>,
+    rows: usize,
+}
+
+impl Waiting {
+    /// Takes rows if they can be in one batch with those before; else gives them back.
+    fn take(&mut self, measurement: &str, batch: RecordBatch) -> Option<RecordBatch> {
+        let is_same = |one: &Field, other: &Field| {
+            one.name() == other.name() && one.metadata() == other.metadata()
+        };
+        let mut new = Vec::new();
+        for field in batch.schema_ref().fields() {
+            match self.fields.iter().find(|known| is_same(known, field)) {
+                Some(known) if known.data_type() != field.data_type() => return Some(batch),
+                Some(_) => {}
+                None => new.push(Arc::clone(field)),
+            }
+        }
+        let is_new = self.batches.is_empty();
+        let has_place = self.rows + batch.num_rows() <= TOGETHER_ROWS;
+        if !is_new && (self.measurement != measurement || !has_place) {
+            return Some(batch);
+        }
+        self.fields.extend(new);
+        measurement.clone_into(&mut self.measurement);
+        self.rows += batch.num_rows();
+        self.batches.push(batch);
+        None
+    }
+
+    /// All of them as one batch: a column that some do not have is null in their rows.
+    fn together(&mut self) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let batches = std::mem::take(&mut self.batches);
+        self.rows = 0;
+        let schema = Arc::new(Schema::new(std::mem::take(&mut self.fields)));
+        let columns = schema.fields().iter().map(|field| {
+            let own = batches.iter().map(|batch| {
+                let mut pairs = batch.schema_ref().fields().iter().zip(batch.columns());
+                let own = pairs.find(|(own, _)| own == &field);
+                own.map_or_else(
+                    || new_null_array(field.data_type(), batch.num_rows()),
+                    |(_, column)| Arc::clone(column),
+                )
+            });
+            let own: Vec<ArrayRef> = own.collect();
+            let own: Vec<&dyn Array> = own.iter().map(AsRef::as_ref).collect();
+            concat(&own)
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
+        RecordBatch::try_new(schema, columns)
+    }
 }
 
 impl<'a> Written<'a> {
@@ -124,21 +192,43 @@ impl<'a> Written<'a> {
     pub(crate) fn into(engine: &Arc<Engine>, target: &'a Target) -> Result<Self, ServiceError> {
         Ok(Self {
             target,
+            engine: Arc::clone(engine),
             session: Ingest::new(Arc::clone(engine), &target.database)?,
+            waiting: Waiting::default(),
+            clash: None,
+            clashing: 0,
             rows: 0,
             beyond: (0, 0),
         })
     }
 
-    /// Writes rows of a series; durable when it returns. Rows without a value are left out.
+    /// Writes rows of a series, together with those of others of its measurement. Rows without a value are left out.
     pub(crate) fn write(&mut self, set: &Set) -> Result<(), ServiceError> {
-        let rows = self.as_rows(set).map_err(|error| {
-            ServiceError::from(Error::Condition(format!("INTO cannot write this: {error}")))
-        })?;
-        let Some(rows) = rows else { return Ok(()) };
+        let Some(rows) = self.as_rows(set).map_err(unwritten)? else {
+            return Ok(());
+        };
+        let measurement = self.target.measurement.as_deref();
+        let measurement = measurement.unwrap_or(&set.head.name);
+        if let Some(rows) = self.waiting.take(measurement, rows) {
+            self.flush()?;
+            self.waiting.take(measurement, rows);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits; durable when it returns.
+    fn flush(&mut self) -> Result<(), ServiceError> {
+        if self.waiting.batches.is_empty() {
+            return Ok(());
+        }
+        let rows = self.waiting.together().map_err(unwritten)?;
+        let rows = self.fitting(rows).map_err(unwritten)?;
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
         let table = Rows {
             schema: Some(&self.target.schema),
-            table: self.target.measurement.as_deref().unwrap_or(&set.head.name),
+            table: &self.waiting.measurement,
         };
         let missing = Missing {
             tags: None,
@@ -155,11 +245,61 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
+    /// The rows without those that have a field of another type than it has in the measurement: a write leaves them out, too.
+    fn fitting(&mut self, rows: RecordBatch) -> Result<RecordBatch, arrow_schema::ArrowError> {
+        let (target, measurement) = (self.target, &self.waiting.measurement);
+        let snapshot = self.engine.snapshot();
+        let table = snapshot.table(&target.database, &target.schema, measurement);
+        let Some(table) = table else { return Ok(rows) };
+        let of_field = Stated::Field.said_of(Field::new("", DataType::Null, true));
+        let (mut kept, mut places) = (vec![true; rows.num_rows()], Vec::new());
+        let columns = rows.schema_ref().fields().iter().zip(rows.columns());
+        for (place, (field, column)) in columns.enumerate() {
+            let is_field = field.metadata() == of_field.metadata();
+            let known = table.field(field.name()).filter(|_| is_field);
+            let Some((own, there)) = known.and_then(|it| clash(field.data_type(), it.kind)) else {
+                places.push(place);
+                continue;
+            };
+            for (row, kept) in kept.iter_mut().enumerate() {
+                *kept = *kept && column.is_null(row);
+            }
+            let name = field.name();
+            self.clash.get_or_insert_with(|| {
+                format!(
+                    "field type conflict: input field \"{name}\" on measurement \"{measurement}\" is type {own}, already exists as type {there}"
+                )
+            });
+        }
+        if places.len() == rows.num_columns() {
+            return Ok(rows);
+        }
+        self.clashing += kept.iter().filter(|kept| !**kept).count() as u64;
+        filter_record_batch(&rows.project(&places)?, &BooleanArray::from(kept))
+    }
+
+    /// Writes the last rows, and says how many there were; durable when it returns.
+    pub(crate) fn finish(mut self) -> Result<Set, ServiceError> {
+        self.flush()?;
+        Ok(self.shown()?)
+    }
+
     /// How many rows were written, as `InfluxDB` says it; an error if some were left out.
-    pub(crate) fn shown(&self) -> Result<Set, Error> {
+    fn shown(&self) -> Result<Set, Error> {
         let (expired, limited) = self.beyond;
+        let target = self.target;
+        let refused = |reason: &str| {
+            Err(Error::Condition(format!(
+                "partial write: {reason} dropped={} for database: {} for retention policy: {}",
+                expired + limited + self.clashing,
+                target.database,
+                target.policy
+            )))
+        };
+        if let Some(clash) = &self.clash {
+            return refused(clash);
+        }
         if expired + limited > 0 {
-            let target = self.target;
             let mut reason = format!(
                 "dropped {expired} points outside retention policy of duration {}",
                 format_clock(target.retention_ns)
@@ -167,12 +307,7 @@ impl<'a> Written<'a> {
             if limited > 0 {
                 reason = format!("{reason} and {limited} points outside write window");
             }
-            return Err(Error::Condition(format!(
-                "partial write: {reason} dropped={} for database: {} for retention policy: {}",
-                expired + limited,
-                target.database,
-                target.policy
-            )));
+            return refused(&reason);
         }
         let time = TimestampNanosecondArray::from(vec![0]).with_timezone("UTC");
         let fields = vec![
@@ -250,6 +385,33 @@ impl<'a> Written<'a> {
         let rows = filter_record_batch(&rows, &BooleanArray::from(has_value))?;
         Ok((rows.num_rows() > 0).then_some(rows))
     }
+}
+
+/// The types of a column and of a field of its name, as InfluxDB calls them, if no value of the one is one of the other.
+fn clash(column: &DataType, field: ColumnKind) -> Option<(&'static str, &'static str)> {
+    let own = match column {
+        DataType::Float64 => "float",
+        DataType::Int64 => "integer",
+        DataType::UInt64 => "unsigned",
+        DataType::Boolean => "boolean",
+        DataType::Utf8 => "string",
+        _ => return None,
+    };
+    let there = match field {
+        ColumnKind::Field(PhysicalType::F64) => "float",
+        ColumnKind::Field(PhysicalType::I64) => "integer",
+        ColumnKind::Field(PhysicalType::U64) => "unsigned",
+        ColumnKind::Field(PhysicalType::Bool) => "boolean",
+        ColumnKind::Field(PhysicalType::Text) => "string",
+        _ => return None,
+    };
+    let is_number = |name| matches!(name, "float" | "integer" | "unsigned");
+    let fits = own == there || (is_number(own) && is_number(there));
+    (!fits).then_some((own, there))
+}
+
+fn unwritten(error: arrow_schema::ArrowError) -> ServiceError {
+    Error::Condition(format!("INTO cannot write this: {error}")).into()
 }
 
 /// One tag of all rows.

@@ -4,7 +4,7 @@
 //! users; the service does, where they are made.
 
 use crate::policies::schema_of;
-use crate::statements::continuous;
+use crate::statements::{Error, continuous};
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Select, Show, Source, Statement};
 use nilometer_service::{
@@ -34,6 +34,11 @@ pub(crate) fn check(
     }
     if principal.is_admin() {
         return Ok(());
+    }
+    // Before there is an administrator nobody learns what there is.
+    let founds = matches!(statement, Statement::CreateUser(create) if create.admin);
+    if principal.is_founder() && !founds {
+        return Err(Error::NoAdministrator.into());
     }
     let asks = Asks { session, snapshot };
     match statement {

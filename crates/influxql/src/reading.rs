@@ -56,7 +56,7 @@ pub(crate) async fn run(
         for set in sets {
             written.write(&set.map_err(|error| said(error, &running))?)?;
         }
-        SetStream::of(running, vec![written.shown()?])
+        SetStream::of(running, vec![written.finish()?])
     };
     let done = executor.block(work).await;
     let sets = done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?;

@@ -63,18 +63,14 @@ pub(crate) fn run(
         Statement::Delete(delete) => delete::rows(&context, delete)?,
         Statement::DropSeries(delete) => delete::series(&context, delete)?,
         Statement::DropMeasurement(name) => delete::measurement(&context, name)?,
-        Statement::KillQuery { id, host } => kill(&context, *id, host.as_deref())?,
+        // InfluxDB alone, which is no cluster, does not look at the host either.
+        Statement::KillQuery { id, .. } => kill(&context, *id)?,
         other => define::run(&context, other)?,
     }
     Ok((Answer::Done, context.running))
 }
 
-fn kill(context: &Context, id: u64, host: Option<&str>) -> Result<(), Error> {
-    if host.is_some() {
-        return Err(Error::Unsupported(
-            "KILL QUERY ... ON a host: there is one server",
-        ));
-    }
+fn kill(context: &Context, id: u64) -> Result<(), Error> {
     if context.statements.kill(id) {
         return Ok(());
     }

@@ -155,12 +155,11 @@ fn engine(gate: &Arc<Gate>) -> Arc<Engine> {
     engine
 }
 
+/// The answer of a statement on its way.
+type Waiting = oneshot::Receiver<Result<Vec<Set>, Error>>;
+
 /// Runs a statement on the threads for queries, to its end.
-fn asked(
-    language: &Arc<InfluxQl>,
-    context: &LanguageContext,
-    text: &'static str,
-) -> oneshot::Receiver<Result<Vec<Set>, Error>> {
+fn asked(language: &Arc<InfluxQl>, context: &LanguageContext, text: &'static str) -> Waiting {
     let (sender, receiver) = oneshot::channel();
     let language = Arc::clone(language);
     context.executor.spawn(Box::pin(async move {
@@ -181,11 +180,43 @@ fn asked(
     receiver
 }
 
-async fn answer(receiver: oneshot::Receiver<Result<Vec<Set>, Error>>) -> Result<Vec<Set>, Error> {
+async fn answer(receiver: Waiting) -> Result<Vec<Set>, Error> {
     tokio::time::timeout(PATIENCE, receiver)
         .await
         .expect("it is answered in time")
         .unwrap()
+}
+
+/// The measurement behind a gate, asked by one thread beside those for queries.
+fn served() -> (Arc<Gate>, LanguageContext, Arc<InfluxQl>) {
+    let gate = Arc::new(Gate::default());
+    let options = QueryOptions {
+        threads: 1,
+        ..QueryOptions::default()
+    };
+    let context = LanguageContext::new(engine(&gate), Threads::start(1).unwrap(), options);
+    let language = Arc::new(InfluxQl::new(&context));
+    (gate, context, language)
+}
+
+/// Asks six statements of a disk that hangs. All of them read, and another one is answered beside them.
+async fn held_up(
+    gate: &Arc<Gate>,
+    context: &LanguageContext,
+    language: &Arc<InfluxQl>,
+    statements: &[&'static str; 6],
+) -> Vec<Waiting> {
+    gate.set_closed(true);
+    let waiting = statements
+        .iter()
+        .map(|text| asked(language, context, text))
+        .collect();
+    let held = Arc::clone(gate);
+    let all_read = tokio::task::spawn_blocking(move || held.fills(6)).await;
+    assert!(all_read.unwrap(), "each of them reads");
+    let listed = answer(asked(language, context, "SHOW QUERIES")).await;
+    assert_eq!(listed.unwrap()[0].rows.len(), 7);
+    waiting
 }
 
 /// InfluxQL worked a SELECT out on a thread for queries, of which there are four on two cores. So four long ones held up all
@@ -193,15 +224,7 @@ async fn answer(receiver: oneshot::Receiver<Result<Vec<Set>, Error>>) -> Result<
 /// SELECT had.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_selects_hold_up_nobody_and_are_ended_by_their_number() {
-    let gate = Arc::new(Gate::default());
-    let engine = engine(&gate);
-    let threads = Threads::start(1).unwrap();
-    let options = QueryOptions {
-        threads: 1,
-        ..QueryOptions::default()
-    };
-    let context = LanguageContext::new(engine, threads, options);
-    let language = Arc::new(InfluxQl::new(&context));
+    let (gate, context, language) = served();
     let long = [
         "SELECT median(v) FROM m",
         "SELECT mode(v) FROM m",
@@ -215,16 +238,7 @@ async fn long_selects_hold_up_nobody_and_are_ended_by_their_number() {
         let sets = answer(asked(&language, &context, text)).await.unwrap();
         assert!(sets.iter().any(|set| !set.rows.is_empty()), "{text}");
     }
-    gate.set_closed(true);
-    let waiting: Vec<_> = long
-        .iter()
-        .map(|text| asked(&language, &context, text))
-        .collect();
-    let held = Arc::clone(&gate);
-    let all_read = tokio::task::spawn_blocking(move || held.fills(6)).await;
-    assert!(all_read.unwrap(), "each of them reads");
-    let listed = answer(asked(&language, &context, "SHOW QUERIES")).await;
-    assert_eq!(listed.unwrap()[0].rows.len(), 7);
+    let waiting = held_up(&gate, &context, &language, &long).await;
     for statement in context.statements.list() {
         assert!(context.statements.kill(statement.id));
     }
@@ -251,15 +265,7 @@ async fn long_selects_hold_up_nobody_and_are_ended_by_their_number() {
 /// What is answered as it is read was read on a thread for queries: where the disk hung, four such SELECTs held up all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn selects_that_are_answered_as_they_are_read_wait_for_the_disk_alone() {
-    let gate = Arc::new(Gate::default());
-    let engine = engine(&gate);
-    let threads = Threads::start(1).unwrap();
-    let options = QueryOptions {
-        threads: 1,
-        ..QueryOptions::default()
-    };
-    let context = LanguageContext::new(engine, threads, options);
-    let language = Arc::new(InfluxQl::new(&context));
+    let (gate, context, language) = served();
     let streaming = [
         "SELECT v FROM m",
         "SELECT v FROM m WHERE v > 10",
@@ -273,16 +279,7 @@ async fn selects_that_are_answered_as_they_are_read_wait_for_the_disk_alone() {
         let rows: usize = sets.iter().map(|set| set.rows.len()).sum();
         assert!(rows > 70_000, "{text}: {rows}");
     }
-    gate.set_closed(true);
-    let waiting: Vec<_> = streaming
-        .iter()
-        .map(|text| asked(&language, &context, text))
-        .collect();
-    let held = Arc::clone(&gate);
-    let all_read = tokio::task::spawn_blocking(move || held.fills(6)).await;
-    assert!(all_read.unwrap(), "each of them reads");
-    let listed = answer(asked(&language, &context, "SHOW QUERIES")).await;
-    assert_eq!(listed.unwrap()[0].rows.len(), 7);
+    let waiting = held_up(&gate, &context, &language, &streaming).await;
     // One is ended by its number, the others go on as if nothing had been.
     let ended = context.statements.list().first().unwrap().id;
     assert!(context.statements.kill(ended));
@@ -303,14 +300,7 @@ async fn selects_that_are_answered_as_they_are_read_wait_for_the_disk_alone() {
 /// Clients that take a row and then nothing more have no thread, however many they are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_read_slowly_hold_up_nobody() {
-    let gate = Arc::new(Gate::default());
-    let engine = engine(&gate);
-    let options = QueryOptions {
-        threads: 1,
-        ..QueryOptions::default()
-    };
-    let context = LanguageContext::new(engine, Threads::start(1).unwrap(), options);
-    let language = Arc::new(InfluxQl::new(&context));
+    let (_gate, context, language) = served();
     let mut slow = Vec::new();
     for _ in 0..16 {
         let (said, first) = oneshot::channel();

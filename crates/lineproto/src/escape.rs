@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// What a backslash hides in a measurement.
-pub(crate) const MEASUREMENT: &[u8] = b", ";
+/// What a backslash hides in a measurement. `=` and `"` need none there, but some clients give them one (Python's `influxdb`),
+/// and InfluxDB 1.x takes it away when it names the measurement.
+pub(crate) const MEASUREMENT: &[u8] = b", =\"";
 /// What a backslash hides in a tag key, a tag value and a field key.
 pub(crate) const KEY: &[u8] = b",= ";
 /// What a backslash hides in a string.

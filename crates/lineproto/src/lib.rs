@@ -19,7 +19,7 @@
 //! field   = key "=" (float | integer "i" | unsigned "u" | boolean | string)
 //! ```
 //!
-//! A byte with a backslash before it does not separate: `\,` and `\ ` in a measurement, also `\=` in tag keys, tag values
+//! A byte with a backslash before it does not separate: `\,`, `\ ` and `\=`, in a measurement also `\"`, in tag keys, tag values
 //! and field keys. Those are the escapes; every other backslash stands for itself. In a string `\"` and `\\` are the
 //! escapes. Quotes mean something in field values only. Spaces, tabs and NULs before a line are skipped, `#` starts a
 //! comment, and carriage returns before a line feed belong to the line ending.

@@ -77,12 +77,16 @@ fn check_value(literal: &str, value: &FieldValue<'static>) {
     }
 }
 
+/// Python's `influxdb` writes `m\=x` for the measurement `m=x`, which was one of another name then. What is expected is what
+/// InfluxDB 1.6.7 lists.
 #[test]
-fn a_measurement_loses_the_escapes_of_comma_and_space_and_keeps_other_backslashes() {
+fn a_measurement_loses_the_escapes_of_separators_and_quotes_and_keeps_other_backslashes() {
     for (text, measurement) in [
         ("foo\\,bar", "foo,bar"),
         ("cpu\\ load", "cpu load"),
-        ("cpu\\=load", "cpu\\=load"),
+        ("cpu\\=load", "cpu=load"),
+        ("cpu\\\"load", "cpu\"load"),
+        ("cpu\\\\=load", "cpu\\=load"),
         ("cpu=load", "cpu=load"),
         ("\\ cpu", " cpu"),
         ("\\cpu", "\\cpu"),

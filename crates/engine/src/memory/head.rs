@@ -154,19 +154,39 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
 #[derive(Debug)]
 pub(crate) struct Head {
     tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
-    /// Deletes since the last freeze, in LSN order.
-    tombstones: Mutex<Vec<Arc<Tombstone>>>,
+    /// Deletes since the last freeze.
+    tombstones: Mutex<Tombstones>,
     rows: AtomicU64,
     bytes: AtomicU64,
     /// The last LSN that it may hold, once it takes no more.
     end: OnceLock<Lsn>,
 }
 
+/// Deletes in LSN order: all, and those of each table.
+#[derive(Debug, Clone, Default)]
+struct Tombstones {
+    all: Vec<Arc<Tombstone>>,
+    by_table: FxHashMap<TableId, Vec<Arc<Tombstone>>>,
+}
+
+impl Tombstones {
+    fn push(&mut self, tombstone: Arc<Tombstone>) {
+        let own = self.by_table.entry(tombstone.table).or_default();
+        own.push(Arc::clone(&tombstone));
+        self.all.push(tombstone);
+    }
+}
+
+fn up_to(tombstones: &[Arc<Tombstone>], visible: Lsn) -> Vec<Arc<Tombstone>> {
+    let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
+    concerned.map(Arc::clone).collect()
+}
+
 impl Default for Head {
     fn default() -> Self {
         Self {
             tables: Mutex::new(Rank::HeadTables, FxHashMap::default()),
-            tombstones: Mutex::new(Rank::HeadTombstones, Vec::new()),
+            tombstones: Mutex::new(Rank::HeadTombstones, Tombstones::default()),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             end: OnceLock::new(),
@@ -190,8 +210,7 @@ impl Head {
         for tombstone in batch.tombstones {
             self.bytes
                 .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
-            let mut tombstones = self.tombstones.lock();
-            tombstones.push(Arc::new(tombstone));
+            self.tombstones.lock().push(Arc::new(tombstone));
         }
         let mut tables = self.tables.lock();
         for rows in batch.tables {
@@ -233,11 +252,14 @@ impl Head {
                 times: OnceLock::new(),
             });
         }
-        let tombstones = self.tombstones.lock().clone();
-        let tombstones = tombstones.iter().map(|it| Arc::new(it.with_series(&id_of)));
+        let before = self.tombstones.lock().all.clone();
+        let mut tombstones = Tombstones::default();
+        for tombstone in before {
+            tombstones.push(Arc::new(tombstone.with_series(&id_of)));
+        }
         Self {
             tables: Mutex::new(Rank::HeadTables, tables),
-            tombstones: Mutex::new(Rank::HeadTombstones, tombstones.collect()),
+            tombstones: Mutex::new(Rank::HeadTombstones, tombstones),
             rows: AtomicU64::new(self.rows()),
             bytes: AtomicU64::new(self.bytes()),
             end: OnceLock::new(),
@@ -256,16 +278,21 @@ impl Head {
 
     /// Deletes up to `visible`, in LSN order.
     pub(crate) fn tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        up_to(&self.tombstones.lock().all, visible)
+    }
+
+    /// Those in a table. A statement that deletes from ten thousand tables leaves as many, and each table is asked for its own.
+    pub(crate) fn tombstones_in(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
         let tombstones = self.tombstones.lock();
-        let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
-        concerned.map(Arc::clone).collect()
+        let own = tombstones.by_table.get(&table);
+        own.map_or_else(Vec::new, |own| up_to(own, visible))
     }
 
     /// Deletes above `lsn`, in LSN order.
     pub(crate) fn tombstones_after(&self, lsn: Lsn) -> Vec<Arc<Tombstone>> {
         let tombstones = self.tombstones.lock();
-        let start = tombstones.partition_point(|it| it.lsn <= lsn);
-        tombstones.get(start..).unwrap_or_default().to_vec()
+        let start = tombstones.all.partition_point(|it| it.lsn <= lsn);
+        tombstones.all.get(start..).unwrap_or_default().to_vec()
     }
 
     /// Tables with rows, ascending.
@@ -342,6 +369,39 @@ mod tests {
             .flat_map(|(run, _)| run.rows.times.clone())
             .collect();
         assert_eq!(times, (1..=5000).collect::<Vec<_>>());
+    }
+
+    /// Every table went over the deletes of all: after a delete from ten thousand tables each statement that lists them took
+    /// ten thousand times ten thousand steps.
+    #[test]
+    fn a_table_has_its_own_deletes() {
+        let head = Head::default();
+        for lsn in 1..=60_u64 {
+            let tombstone = Tombstone {
+                lsn,
+                table: TableId(1 + (lsn * lsn % 7) as u32),
+                what: crate::tombstone::Deleted::Range {
+                    series: None,
+                    time: 0..=lsn as i64,
+                },
+            };
+            let batch = Batch {
+                tombstones: vec![tombstone],
+                ..Batch::default()
+            };
+            head.insert(lsn, batch, false);
+        }
+        for head in [&head, &head.copied(), &head.with_series(|id| id)] {
+            for visible in [0, 1, 30, 60, Lsn::MAX] {
+                let all = head.tombstones(visible);
+                assert_eq!(all.len() as u64, visible.min(60));
+                for table in (0..9).map(TableId) {
+                    let mut expected = all.clone();
+                    expected.retain(|it| it.table == table);
+                    assert_eq!(head.tombstones_in(table, visible), expected);
+                }
+            }
+        }
     }
 
     #[test]

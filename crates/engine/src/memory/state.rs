@@ -45,6 +45,8 @@ pub(crate) struct Version {
     pub(crate) segments: Vec<Arc<Segment>>,
     /// Positions of the segments that have rows of a table, ascending. Made when it is first asked for.
     by_table: Arc<OnceLock<HashMap<TableId, Vec<u32>>>>,
+    /// The deletes of each table. Made when one is first asked for.
+    deletes_by_table: Arc<OnceLock<HashMap<TableId, Vec<Arc<Tombstone>>>>>,
     pub(crate) flushed_lsn: Lsn,
     /// Deletes that rows in segments still wait for, in LSN order.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
@@ -87,12 +89,26 @@ impl Version {
             number,
             segments,
             by_table: Arc::default(),
+            deletes_by_table: Arc::default(),
             flushed_lsn: contents.flushed_lsn,
             tombstones: contents.tombstones.clone(),
             windows: contents.windows.clone(),
             written_bytes: contents.written_bytes,
             definition_bytes: name_bytes(contents),
         }
+    }
+
+    /// Deletes in a table that rows in segments still wait for, in LSN order.
+    fn tombstones_of(&self, table: TableId) -> &[Arc<Tombstone>] {
+        let by_table = self.deletes_by_table.get_or_init(|| {
+            let mut by_table: HashMap<TableId, Vec<Arc<Tombstone>>> = HashMap::new();
+            for tombstone in &self.tombstones {
+                let own = by_table.entry(tombstone.table).or_default();
+                own.push(Arc::clone(tombstone));
+            }
+            by_table
+        });
+        by_table.get(&table).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The same with other files beside the segments.
@@ -144,9 +160,12 @@ impl State {
 
     /// Deletes in a table up to `visible`, in LSN order.
     pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
-        let mut all = self.all_tombstones(visible);
-        all.retain(|tombstone| tombstone.table == table);
-        all
+        let filed = self.version.tombstones_of(table).iter();
+        let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
+        let heads = self.heads(visible);
+        filed
+            .chain(heads.flat_map(|(head, visible)| head.tombstones_in(table, visible)))
+            .collect()
     }
 }
 

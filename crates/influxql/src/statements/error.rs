@@ -27,6 +27,12 @@ pub(crate) enum Error {
     QueryExists,
     #[error("user not found")]
     UnknownUser,
+    #[error("user already exists")]
+    UserExists,
+    #[error("username required")]
+    NoUserName,
+    #[error("create admin user first or disable authentication")]
+    NoAdministrator,
     #[error("subscription not found")]
     UnknownSubscription,
     #[error("no such query id: {id}")]
@@ -63,9 +69,11 @@ impl Error {
             | Self::UnknownUser
             | Self::UnknownSubscription
             | Self::UnknownQuery { .. } => Class::NotFound,
-            Self::PolicyExists | Self::PolicyConflict | Self::QueryExists => Class::Conflict,
+            Self::PolicyExists | Self::PolicyConflict | Self::QueryExists | Self::UserExists => {
+                Class::Conflict
+            }
             Self::Unsupported(_) => Class::Unsupported,
-            Self::ReadOnly => Class::Forbidden,
+            Self::ReadOnly | Self::NoAdministrator => Class::Forbidden,
             Self::TooLong { .. } => Class::TooLarge,
             _ => Class::BadRequest,
         }

@@ -152,6 +152,24 @@ async fn deletes_take_rows_by_time_and_tags_and_nothing_else() {
     assert_eq!(server.result("show field keys").await, "");
 }
 
+/// `SELECT ... INTO` without `GROUP BY *` makes a field of the tag. After the copy was deleted no series could be dropped by that
+/// tag any more: a measurement without points, which no list shows, had a field of its name. InfluxDB 1.6.7 drops them then.
+#[tokio::test]
+async fn fields_of_points_that_were_deleted_refuse_no_delete() {
+    let server = Server::filled().await;
+    let refused = r#""error":"fields not supported in WHERE clause during deletion""#;
+    let copy = server.result("select v, host into copied from cpu").await;
+    assert!(copy.contains("result"), "{copy}");
+    for statement in ["drop series where host = 'a'", "delete where host = 'a'"] {
+        assert_eq!(server.result(statement).await, refused, "{statement}");
+    }
+    assert_eq!(server.result("delete from copied").await, "");
+    assert_eq!(server.result("drop series where host = 'a'").await, "");
+    let left = server.result("show series").await;
+    assert!(!left.contains("host=a"), "{left}");
+    assert!(left.contains("cpu,host=b"), "{left}");
+}
+
 #[tokio::test]
 async fn what_is_not_there_yet_is_refused_and_says_so() {
     let server = Server::filled().await;
@@ -171,6 +189,10 @@ async fn what_is_not_there_yet_is_refused_and_says_so() {
         ("revoke read on d from u", "user not found"),
         ("drop subscription s on d.autogen", "subscription not found"),
         ("kill query 999999", "no such query id: 999999"),
+        (
+            "kill query 999999 on \"other:8088\"",
+            "no such query id: 999999",
+        ),
     ] {
         let refused = server.result(statement).await;
         assert_eq!(refused, format!(r#""error":"{error}""#), "{statement}");

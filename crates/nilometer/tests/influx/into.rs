@@ -147,3 +147,85 @@ async fn the_policy_of_the_request_is_that_of_the_target_and_of_lists() {
     let shown = server.result("show continuous queries").await;
     assert!(shown.contains("INTO d.two.n FROM d.two.m"), "{shown}");
 }
+
+/// Each series that was written was made durable by itself: a copy of thousands of series took a sync of the log for each.
+#[tokio::test]
+async fn series_are_written_together() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines: Vec<String> = (0..300)
+        .map(|host| match host % 3 {
+            0 => format!("src,host=h{host} v={host},w=1i {host}"),
+            1 => format!("src,host=h{host},rack=r{host} v={host} {host}"),
+            _ => format!("src v={host},x=\"x{host}\" {host}"),
+        })
+        .collect();
+    let answer = server.send("POST", "/write?db=d", &[], lines.join("\n"));
+    assert_eq!(answer.await.status, 204);
+    let before = server.engine.metrics().batches_written;
+    let copied = server
+        .result("select * into copy from src group by *")
+        .await;
+    assert!(copied.contains("300]"), "{copied}");
+    assert_eq!(server.engine.metrics().batches_written - before, 1);
+    let renamed = rows(&server, "copy").await.replace("\"copy\"", "\"src\"");
+    assert_eq!(renamed, rows(&server, "src").await);
+}
+
+/// Series of several measurements that have a row in common: of each field the value of the last one stays. The answers are those
+/// of InfluxDB 1.6.7.
+#[tokio::test]
+async fn rows_that_are_written_together_replace_each_other() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "a,host=x v=1,w=5 1\na,host=y v=2 1\nb,host=x v=3 1\nb,host=z v=4,u=7 2\nc v=1i 5";
+    let answer = server.send("POST", "/write?db=d", &[], lines).await;
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    for (statement, written, measurement, expected) in [
+        (
+            "select v into m9 from a, b",
+            4,
+            "m9",
+            r#""series":[{"name":"m9","columns":["time","v"],"values":[[1,3],[2,4]]}]"#,
+        ),
+        (
+            "select v, w into m12 from a, b where time > 0 group by host",
+            4,
+            "m12",
+            r#""series":[{"name":"m12","tags":{"host":"x"},"columns":["time","v","w"],"values":[[1,3,5]]},{"name":"m12","tags":{"host":"y"},"columns":["time","v","w"],"values":[[1,2,null]]},{"name":"m12","tags":{"host":"z"},"columns":["time","v","w"],"values":[[2,4,null]]}]"#,
+        ),
+        (
+            "select v into m11 from a, c",
+            3,
+            "m11",
+            r#""series":[{"name":"m11","columns":["time","v"],"values":[[1,2],[5,1]]}]"#,
+        ),
+    ] {
+        let answer = server.result(statement).await;
+        assert!(answer.contains(&format!(",{written}]")), "{answer}");
+        let shown = rows(&server, measurement).await;
+        let whole = format!(r#"{{"results":[{{"statement_id":0,{expected}}}]}}"#);
+        assert_eq!(shown, whole, "{statement}");
+    }
+}
+
+/// A field of another type refused the whole batch, in words of Arrow: a continuous query lost the buckets of all series. What is
+/// kept is what InfluxDB 1.6.7 keeps; the end of the text is that of 1.12.
+#[tokio::test]
+async fn points_of_another_type_are_left_out_and_counted() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "a f=1,s=\"x\" 1\na f=2 2\na s=\"y\" 3\nb f=\"text\" 9";
+    assert_eq!(
+        server.send("POST", "/write?db=d", &[], lines).await.status,
+        204
+    );
+    assert_eq!(
+        server.result("select f, s into b from a").await,
+        r#""error":"partial write: field type conflict: input field \"f\" on measurement \"b\" is type float, already exists as type string dropped=2 for database: d for retention policy: autogen""#
+    );
+    assert_eq!(
+        rows(&server, "b").await,
+        r#"{"results":[{"statement_id":0,"series":[{"name":"b","columns":["time","f","s"],"values":[[3,null,"y"],[9,"text",null]]}]}]}"#
+    );
+}

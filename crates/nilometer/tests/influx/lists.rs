@@ -456,3 +456,34 @@ async fn measurements_are_listed_by_database_and_policy() {
         assert_eq!(server.result(&statement).await, expected, "{statement}");
     }
 }
+
+/// A series that two policies have was counted twice, where `SHOW SERIES` lists it once. InfluxDB 1.6.7 counts two here.
+#[tokio::test]
+async fn a_series_of_two_policies_is_one() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let made = "create retention policy r2 on d duration inf replication 1";
+    assert_eq!(server.result(made).await, "");
+    for (path, lines) in [
+        ("/write?db=d", "m,h=a f=1 1"),
+        ("/write?db=d&rp=r2", "m,h=a f=1 1\nm,h=b f=1 1"),
+    ] {
+        assert_eq!(server.send("POST", path, &[], lines).await.status, 204);
+    }
+    for (statement, expected) in [
+        (
+            "show series cardinality",
+            r#""series":[{"columns":["cardinality estimation"],"values":[[2]]}]"#,
+        ),
+        (
+            "show series",
+            r#""series":[{"columns":["key"],"values":[["m,h=a"],["m,h=b"]]}]"#,
+        ),
+        (
+            "show series exact cardinality from r2.m",
+            r#""series":[{"name":"m","columns":["count"],"values":[[2]]}]"#,
+        ),
+    ] {
+        assert_eq!(server.result(statement).await, expected, "{statement}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Writes to retention policies. Texts are those of InfluxDB 1.12.3 (`coordinator/points_writer.go`).
 
+use std::path::Path;
 use std::sync::Arc;
 
-use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::{Maintained, Options};
 use nilometer_service::ServiceOptions;
 
 use crate::support::{HandClock, Server, encoded};
@@ -201,4 +203,53 @@ async fn a_delete_that_names_a_policy_is_refused_and_deletes_nothing() {
     }
     let counted = server.result("select count(v) from cpu").await;
     assert!(counted.ends_with(",2]]}]"), "{counted}");
+}
+
+/// What a policy does not keep any more goes with its files and leaves the lists; other policies keep what they have.
+#[tokio::test]
+async fn a_policy_that_ends_unlinks_partitions_and_forgets_their_series() {
+    let (disk, clock) = (MemoryDisk::default(), Arc::new(HandClock::default()));
+    clock.set(NOW);
+    let mut store = Options {
+        flush_idle_ms: 0,
+        ..Options::default()
+    };
+    store.compaction.partition_rows_min = 1;
+    store.compaction.widen_rows_max = 0;
+    let service = ServiceOptions::default();
+    let server = Server::over(disk.clone(), Arc::clone(&clock) as _, &store, service);
+    for statement in [
+        "create database d with duration 3d replication 1 name short",
+        "create retention policy long on d duration inf replication 1",
+    ] {
+        assert_eq!(server.result(statement).await, "", "{statement}");
+    }
+    let before = NOW - 2 * 86_400;
+    let body = format!("m,host=old v=1 {before}\nm,host=new v=2 {NOW}");
+    assert_eq!(write(&server, &body).await.0, 204);
+    let path = "/write?db=d&rp=long&precision=s";
+    let kept = format!("kept,host=old v=3 {before}");
+    assert_eq!(server.send("POST", path, &[], kept).await.status, 204);
+    server.engine.settle().unwrap();
+    let partitions = server.engine.metrics().partitions;
+    assert_eq!(partitions, 3);
+    clock.set(NOW + 2 * 86_400);
+    while server.engine.maintain().unwrap() != Maintained::Idle {}
+    assert_eq!(server.engine.metrics().partitions, partitions - 1);
+    let files = disk.list(Path::new("/data/segments")).unwrap();
+    let is_segment = |name: &&String| Path::new(name).extension().is_some_and(|it| it == "seg");
+    let segments = files.iter().filter(is_segment).count();
+    assert_eq!(segments as u64, server.engine.metrics().segments);
+    assert_eq!(
+        server.result("show series").await,
+        r#""series":[{"columns":["key"],"values":[["kept,host=old"],["m,host=new"]]}]"#
+    );
+    let values = server
+        .result("show tag values from m with key = host")
+        .await;
+    assert!(!values.contains("old"), "{values}");
+    let count = server.result("select count(v) from m").await;
+    assert!(count.contains(",1]]"), "{count}");
+    let kept = server.result("select v from long.kept").await;
+    assert!(kept.contains(",3]]"), "{kept}");
 }

@@ -52,6 +52,10 @@ async fn peopled() -> Server {
         "create admin user first",
     )
     .await;
+    // Strangers were shown an empty list, and told by DROP MEASUREMENT which databases there are.
+    for statement in ["show databases", "drop measurement m", "show series"] {
+        refused(&server, None, statement, "create admin user first").await;
+    }
     let root = "create user root with password 'it\\'s secret' with all privileges";
     done(&server, None, root).await;
     refused(
@@ -114,13 +118,21 @@ async fn users_and_grants_are_shown() {
     refused(&server, ROOT, "show grants for nobody", "user not found").await;
     // As there, the same user again is no error, and another password is.
     done(&server, ROOT, "create user anna with password 'a'").await;
-    refused(
-        &server,
-        ROOT,
-        "create user anna with password 'b'",
-        "exists",
-    )
-    .await;
+    for (statement, text) in [
+        ("create user anna with password 'b'", "user already exists"),
+        (
+            "grant read on nowhere to anna",
+            "database not found: nowhere",
+        ),
+        (
+            "revoke read on nowhere from anna",
+            "database not found: nowhere",
+        ),
+    ] {
+        let answer = ask(&server, ROOT, statement).await;
+        let expected = format!(r#"{{"results":[{{"statement_id":0,"error":"{text}"}}]}}"#);
+        assert_eq!(answer.text().trim_end(), expected, "{statement}");
+    }
 }
 
 #[tokio::test]
@@ -366,4 +378,57 @@ async fn of_all_databases_the_measurements_are_shown_that_the_asker_may_read() {
     assert!(shown.text().contains("disk"), "{}", shown.text());
     assert!(!shown.text().contains("cpu"), "{}", shown.text());
     refused(&server, ANNA, "show measurements on d.*", "not authorized").await;
+}
+
+/// After `GRANT ALL` and `REVOKE WRITE` the list said `READ`, and the user dropped a measurement: the right to change the database
+/// had stayed. `GRANT` added to what was granted before, where InfluxDB 1.6.7 replaces it, and two grants were shown as all.
+#[tokio::test]
+async fn what_is_revoked_or_replaced_is_gone() {
+    let server = peopled().await;
+    for (changes, shown, may) in [
+        ("grant all; revoke write", "READ", [true, false, false]),
+        ("grant all; revoke read", "WRITE", [false, true, false]),
+        ("grant read; grant write", "WRITE", [false, true, false]),
+        ("grant write; grant read", "READ", [true, false, false]),
+        (
+            "grant read; grant all",
+            "ALL PRIVILEGES",
+            [true, true, true],
+        ),
+        ("grant all; grant read", "READ", [true, false, false]),
+        (
+            "grant all; revoke all",
+            "NO PRIVILEGES",
+            [false, false, false],
+        ),
+    ] {
+        for change in changes.split("; ") {
+            let way = if change.starts_with("grant") {
+                "to"
+            } else {
+                "from"
+            };
+            done(&server, ROOT, &format!("{change} on d {way} anna")).await;
+        }
+        let grants = ask(&server, ROOT, "show grants for anna").await;
+        let is_shown = grants.text().contains(&format!(r#"[["d","{shown}"]]"#))
+            || (shown == "NO PRIVILEGES" && !grants.text().contains("[[\"d\""));
+        assert!(is_shown, "{changes}: {}", grants.text());
+        let policy = "create retention policy r on d duration 1d replication 1";
+        let statements = [
+            "select v from cpu",
+            "delete from cpu where time = 9",
+            policy,
+        ];
+        for (statement, is_allowed) in statements.into_iter().zip(may) {
+            let answer = ask(&server, ANNA, statement).await;
+            let is_done = !answer.text().contains("not authorized");
+            assert_eq!(
+                is_done,
+                is_allowed,
+                "{changes}, {statement}: {}",
+                answer.text()
+            );
+        }
+    }
 }

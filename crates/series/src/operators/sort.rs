@@ -2,14 +2,15 @@
 //!
 //! Does: gather rows with their keys, drop early what cannot be among the first, sort, and give batches. Does not: read.
 
+mod words;
+
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
-use arrow_select::interleave::interleave_record_batch;
 
 use crate::context::{BATCH_ROWS, Charge, Context, Step};
 use crate::error::Error;
@@ -157,9 +158,18 @@ impl Sorter {
     pub(super) fn finish(self) -> Result<Ordered, Error> {
         let windows = (self.per_group, self.overall);
         let _timed = self.context.timed(Step::Operate);
+        let keys = chosen(self.keys, self.order, windows, &self.context)?;
+        // Of one batch of an answer the words are merged once anyway; and where memory is short, each time.
+        let mut charge = self.context.charge();
+        let is_long = keys.len() > BATCH_ROWS;
+        let is_united = is_long && charge.grow(words::united_bytes(&self.batches)).is_ok();
         Ok(Ordered {
-            keys: chosen(self.keys, self.order, windows, &self.context)?,
-            batches: self.batches,
+            keys,
+            batches: if is_united {
+                words::united(self.batches)
+            } else {
+                self.batches
+            },
             at: 0,
             _charge: self.charge,
         })
@@ -285,12 +295,25 @@ fn gather(batches: &[Arc<RecordBatch>], keys: &[Key]) -> RecordBatch {
     used.dedup();
     let own = used.iter().filter_map(|at| batches.get(*at as usize));
     let own: Vec<&RecordBatch> = own.map(AsRef::as_ref).collect();
+    let mut numbers = vec![usize::MAX; batches.len()];
+    for (number, at) in used.iter().enumerate() {
+        if let Some(place) = numbers.get_mut(*at as usize) {
+            *place = number;
+        }
+    }
     let places = keys.iter().map(|key| {
-        let batch = used.binary_search(&key.batch).unwrap_or(usize::MAX);
-        (batch, key.row as usize)
+        let number = numbers.get(key.batch as usize);
+        (number.copied().unwrap_or(usize::MAX), key.row as usize)
     });
     let places: Vec<(usize, usize)> = places.collect();
-    interleave_record_batch(&own, &places).expect("the batches are of one schema")
+    let first = own.first().expect("a row is in a batch");
+    let columns = (0..first.num_columns()).map(|column| {
+        let arrays = own.iter().map(|batch| batch.column(column).as_ref());
+        let arrays: Vec<&dyn Array> = arrays.collect();
+        words::interleaved(&arrays, &places)
+    });
+    let gathered = RecordBatch::try_new(first.schema(), columns.collect());
+    gathered.expect("the batches are of one schema")
 }
 
 /// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`

@@ -52,6 +52,13 @@ pub enum UserChange {
         /// What, and where.
         grant: Grant,
     },
+    /// These privileges and no others in that place.
+    GrantOnly {
+        /// The name.
+        user: String,
+        /// What, and where.
+        grant: Grant,
+    },
     /// Fewer privileges.
     Revoke {
         /// The name.
@@ -70,6 +77,7 @@ impl std::fmt::Debug for UserChange {
             Self::SetAdmin { name, .. } => ("SetAdmin", name),
             Self::Drop { name } => ("Drop", name),
             Self::Grant { user, .. } => ("Grant", user),
+            Self::GrantOnly { user, .. } => ("GrantOnly", user),
             Self::Revoke { user, .. } => ("Revoke", user),
         };
         f.debug_struct(what)
@@ -113,6 +121,11 @@ pub(super) fn run(
             let after = before.with(grant.privileges);
             Ok(store::put_grant(engine, &user, grant.place(), after)?)
         }
+        UserChange::GrantOnly { user, grant } => {
+            granted(engine, &user, grant.place())?;
+            let only = grant.privileges;
+            Ok(store::put_grant(engine, &user, grant.place(), only)?)
+        }
         UserChange::Revoke { user, grant } => {
             let before = granted(engine, &user, grant.place())?;
             let after = before.without(grant.privileges);
@@ -126,7 +139,9 @@ fn check(principal: &Principal, change: &UserChange) -> Result<(), Error> {
     match change {
         UserChange::Create { is_admin: true, .. } if principal.is_founder() => Ok(()),
         UserChange::SetPassword { name, .. } if principal.name() == Some(name) => Ok(()),
-        UserChange::Grant { grant, .. } | UserChange::Revoke { grant, .. } => {
+        UserChange::Grant { grant, .. }
+        | UserChange::GrantOnly { grant, .. }
+        | UserChange::Revoke { grant, .. } => {
             principal.check(Privilege::Administer, Place::database(&grant.database))
         }
         _ => principal.check_admin(),

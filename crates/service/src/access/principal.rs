@@ -73,7 +73,8 @@ impl Principal {
         }
     }
 
-    pub(super) fn is_founder(&self) -> bool {
+    /// Whether there is no administrator yet, so that all this one may do is to make the first.
+    pub fn is_founder(&self) -> bool {
         matches!(self.0, Who::Founder)
     }
 

@@ -6,6 +6,7 @@
 mod cells;
 mod csv;
 mod json;
+mod json_rows;
 mod msgpack;
 mod number;
 mod text;

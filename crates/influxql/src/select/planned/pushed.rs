@@ -44,12 +44,13 @@ fn push(condition: &Expr, table: &Table, out: &mut Pushed) {
     }
 }
 
-/// Whether a name is a tag here: it is one, or there is no such field.
+/// Whether a name is a tag here: it is one, or there is no such field. What is read as the type of a field is no tag, and so is
+/// none either what is a field in another measurement of the statement.
 pub(crate) fn is_tag(reference: &Reference, table: &Table) -> bool {
     match reference.cast {
         Some(Cast::Tag) => true,
-        Some(Cast::Field) => false,
-        _ => !table.has_field(&reference.name),
+        Some(_) => false,
+        None => !table.has_field(&reference.name),
     }
 }
 

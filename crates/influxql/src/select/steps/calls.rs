@@ -3,7 +3,7 @@
 //! Does: find the innermost aggregates, ask the engine for those that it knows, make the others of rows, fill, transform.
 //! Does not: join calls (`query`).
 
-use nilometer_influxql_syntax::ast::{Call, Expr, Fill, Reference};
+use nilometer_influxql_syntax::ast::{Call, Cast, Expr, Fill, Reference};
 use rustc_hash::FxHashMap;
 
 use crate::select::checked::condition::TIME_MIN;
@@ -324,6 +324,7 @@ impl<'a> Calls<'a> {
                 Some(Expr::Reference(field)) => self.field(field, inner, sets)?,
                 _ => Points::default(),
             };
+            check_type(call, &points)?;
             let present = |points: Vec<Point>| -> Vec<Point> {
                 points
                     .into_iter()
@@ -347,6 +348,7 @@ impl<'a> Calls<'a> {
             }
             ("integral", Some(Expr::Reference(field))) => {
                 let points = self.field(field, range, sets)?;
+                check_type(call, &points)?;
                 let whole = match range {
                     (TIME_MIN, _) if self.plan.ascending => 0,
                     (first, _) if self.plan.ascending => first,
@@ -360,6 +362,7 @@ impl<'a> Calls<'a> {
                     return Ok(points.clone());
                 }
                 let mut points = self.field(field, range, sets)?;
+                check_type(call, &points)?;
                 if self.is_limited(call) {
                     points = points.map(|points| self.limited(points));
                 }
@@ -574,24 +577,44 @@ fn sample(points: Vec<Point>, size: usize, chance: &mut u64) -> Vec<Point> {
     kept
 }
 
-/// Refuses aggregates of types that they do not know.
+/// Refuses calls of types that they do not know, as `InfluxDB` does: by the name that the step has there, and that of what it
+/// reads from.
 fn check_type(call: &Call, points: &Points) -> Result<(), Error> {
-    let first = points.groups.iter().find_map(|(_, points)| points.first());
-    let kind = match first.map(|point| &point.value) {
-        Some(Value::Text(_)) => "string",
-        Some(Value::Boolean(_)) => "boolean",
+    let mut all = points.groups.iter().flat_map(|(_, points)| points);
+    let first = all.find(|point| !point.value.is_null());
+    let (kind, capital) = match first.map(|point| &point.value) {
+        Some(Value::Text(_)) => ("string", "String"),
+        Some(Value::Boolean(_)) => ("boolean", "Boolean"),
         _ => return Ok(()),
     };
     let takes = match call.name.as_str() {
-        "count" | "first" | "last" | "mode" | "distinct" | "sample" | "sum_hll" => true,
+        "count" | "first" | "last" | "mode" | "distinct" | "sample" | "sum_hll" | "count_hll"
+        | "elapsed" => true,
         "min" | "max" => kind == "boolean",
         _ => false,
     };
-    if takes {
+    if takes || innermost(call).is_some_and(|field| field.cast == Some(Cast::Tag)) {
         return Ok(());
     }
-    let name = &call.name;
+    let name = match call.name.as_str() {
+        "non_negative_derivative" => "derivative",
+        "non_negative_difference" => "difference",
+        "holt_winters" | "holt_winters_with_fit" => "elapsed",
+        "top" if call.arguments.len() > 2 => "max",
+        "bottom" if call.arguments.len() > 2 => "min",
+        name => name,
+    };
+    let name = name.replace('_', " ");
+    let inner = match call.arguments.first() {
+        Some(Expr::Call(inner)) => inner.name.as_str(),
+        _ => "",
+    };
+    let reads = match inner {
+        "distinct" => "Interval".to_owned(),
+        "sample" => format!("Reduce{capital}"),
+        _ => "Interrupt".to_owned(),
+    };
     Err(Error::refused(format!(
-        "unsupported {name} iterator type: *query.{kind}InterruptIterator"
+        "unsupported {name} iterator type: *query.{kind}{reads}Iterator"
     )))
 }

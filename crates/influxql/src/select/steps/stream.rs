@@ -341,10 +341,15 @@ fn part(
         return Ok(Some(None));
     }
     if let First::Any(rows) | First::WithValues(rows) = first {
-        shape.limit_per_group = Some(Limit {
+        let limit = Limit {
             rows: series::Value::Unsigned(rows).into(),
             skip: series::Value::Unsigned(0).into(),
-        });
+        };
+        // Without groups the rows are one series, and of its end not every series of the measurement has to be read.
+        match first {
+            First::Any(_) if shape.group.is_empty() => shape.limit = Some(limit),
+            _ => shape.limit_per_group = Some(limit),
+        }
     }
     if let First::WithValues(_) = first {
         let present = present.iter().cloned();

@@ -60,10 +60,7 @@ pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set
     let mut counts = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
-        let mut count = 0;
-        for table in tables {
-            count += view.series(table, &split)?.len();
-        }
+        let count = view.count(tables, &split)?;
         if count > 0 && is_left(clauses.limit, clauses.offset) {
             counts.push((name, count));
         }

@@ -105,6 +105,39 @@ impl View {
         }
     }
 
+    /// The tags of the series of a measurement, each set once: a series that several policies have is one.
+    fn tag_sets(
+        &self,
+        tables: &[Arc<TableSchema>],
+        split: &Split<'_>,
+    ) -> Result<BTreeSet<Vec<(String, String)>>, ServiceError> {
+        let mut all = BTreeSet::new();
+        for table in tables {
+            let series = self.series(table, split)?;
+            for values in self.snapshot.series_tags(table, &series)? {
+                let tags = table.tags.iter().zip(values);
+                let mut tags: Vec<(String, String)> = tags
+                    .filter_map(|(tag, value)| Some((tag.name.clone(), value?)))
+                    .collect();
+                tags.sort_unstable();
+                all.insert(tags);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many series a measurement has.
+    pub(super) fn count(
+        &self,
+        tables: &[Arc<TableSchema>],
+        split: &Split<'_>,
+    ) -> Result<usize, ServiceError> {
+        match tables {
+            [only] => Ok(self.series(only, split)?.len()),
+            several => Ok(self.tag_sets(several, split)?.len()),
+        }
+    }
+
     fn shard_width(&self, table: &TableSchema) -> i64 {
         let schemas = self.snapshot.schemas(&self.database).unwrap_or_default();
         let mut schemas = schemas.into_iter();
@@ -318,18 +351,7 @@ pub(super) fn series(context: &Context, listing: &Listing) -> Result<Vec<Set>, S
     let mut keys = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
-        let mut all = BTreeSet::new();
-        for table in tables {
-            let series = view.series(table, &split)?;
-            for values in view.snapshot.series_tags(table, &series)? {
-                let tags = table.tags.iter().zip(values);
-                let mut tags: Vec<(String, String)> = tags
-                    .filter_map(|(tag, value)| Some((tag.name.clone(), value?)))
-                    .collect();
-                tags.sort_unstable();
-                all.insert(tags);
-            }
-        }
+        let all = view.tag_sets(tables, &split)?;
         let new: Vec<String> = all.into_iter().map(|tags| key(name, &tags)).collect();
         // As text here, and as a column of it.
         context.gather(

@@ -102,45 +102,15 @@ impl Cells {
     }
 
     /// The words of the column, if there are no more of them than rows.
-    pub(super) fn few_words(&self) -> Option<&StringArray> {
+    pub(super) fn few_words(&self) -> Option<&DictionaryArray<Int32Type>> {
         match &self.values {
-            Values::Words(words, texts) if texts.len() <= words.len() => Some(texts),
+            Values::Words(words, texts) if texts.len() <= words.len() => Some(words),
             _ => None,
-        }
-    }
-
-    /// Which of its words a row has.
-    #[inline]
-    pub(super) fn word(&self, row: usize) -> Option<usize> {
-        match &self.values {
-            Values::Words(words, texts) if !(self.has_nulls && words.is_null(row)) => {
-                let word = usize::try_from(words.keys().value(row)).ok()?;
-                texts.is_valid(word).then_some(word)
-            }
-            _ => None,
-        }
-    }
-
-    /// Of words: leaves true only where a row has the word of the row before.
-    pub(super) fn compare_with_rows_before(&self, repeats: &mut [bool]) {
-        if let Some(first) = repeats.first_mut() {
-            *first = false;
-        }
-        let Values::Words(words, _) = &self.values else {
-            return;
-        };
-        let pairs = words.keys().values().windows(2);
-        for (pair, repeats) in pairs.zip(repeats.iter_mut().skip(1)) {
-            *repeats &= pair.first() == pair.last();
-        }
-        if self.has_nulls {
-            for (row, repeats) in repeats.iter_mut().enumerate().skip(1) {
-                *repeats &= words.is_null(row) == words.is_null(row - 1);
-            }
         }
     }
 
     /// The value in a row.
+    #[inline]
     pub(super) fn cell(&self, row: usize) -> Cell<'_> {
         if self.has_nulls && self.column.is_null(row) {
             return Cell::Null;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use nilometer_service::SetHead;
 
 use super::cells::{Cell, Cells};
+use super::json_rows::{Kept, Rows};
 use super::number::{push_int, push_json_float, push_unsigned};
 use super::text::push_json_text;
 use super::time::{Times, push_epoch, push_rfc3339};
@@ -101,6 +102,8 @@ pub(crate) struct Json {
     result_began: (usize, bool),
     /// The batch that rows were taken from last, if others are to be taken from it: series of few rows share one.
     known: Option<Known>,
+    /// What was written of the words of the batch before.
+    kept: Option<Kept>,
     /// The columns of the last series as they were written, which are those of most others.
     columns: Option<(SchemaRef, Vec<u8>)>,
 }
@@ -109,28 +112,30 @@ pub(crate) struct Json {
 #[derive(Debug)]
 struct Known {
     batch: Arc<RecordBatch>,
-    columns: Vec<Column>,
-    /// `None` = it was not looked for any.
-    repeated: Option<Vec<Repeated>>,
+    rows: Written,
 }
 
+/// How they are written.
 #[derive(Debug)]
-struct Column {
-    cells: Cells,
-    /// If there are few.
-    words: Option<Words>,
+enum Written {
+    OnOneLine(Rows),
+    ForPeople(Vec<Cells>),
 }
 
 impl Known {
-    fn of(batch: &Arc<RecordBatch>) -> Self {
-        let columns = Cells::of(batch).into_iter().map(|cells| Column {
-            words: cells.few_words().map(Words::of),
-            cells,
-        });
+    fn of(
+        batch: &Arc<RecordBatch>,
+        before: Option<Kept>,
+        (times, is_pretty): (Times, bool),
+    ) -> Self {
+        let columns = Cells::of(batch);
         Self {
             batch: Arc::clone(batch),
-            columns: columns.collect(),
-            repeated: None,
+            rows: if is_pretty {
+                Written::ForPeople(columns)
+            } else {
+                Written::OnOneLine(Rows::of(columns, batch.num_rows(), times, before))
+            },
         }
     }
 }
@@ -146,6 +151,7 @@ impl Json {
             has_rows: false,
             result_began: (0, true),
             known: None,
+            kept: None,
             columns: None,
         }
     }
@@ -192,123 +198,14 @@ impl Json {
         self.columns = Some((SchemaRef::clone(columns), text));
     }
 
-    fn row(
-        &mut self,
-        columns: &[Column],
-        repeated: &mut [Repeated],
-        row: usize,
-        out: &mut Vec<u8>,
-    ) {
-        self.text.element(out);
-        if self.text.is_pretty {
-            self.text.open(b'[', out);
-            for column in columns {
-                self.text.element(out);
-                self.cell(column.cells.cell(row), out);
-            }
-            self.text.close(b']', out);
-            return;
+    /// A row with a line for each of its cells.
+    fn row_for_people(&mut self, columns: &[Cells], row: usize, out: &mut Vec<u8>) {
+        self.text.open(b'[', out);
+        for column in columns {
+            self.text.element(out);
+            self.cell(column.cell(row), out);
         }
-        out.push(b'[');
-        let mut next = 0;
-        for repeated in repeated {
-            self.cells(columns, next..repeated.columns.start, row, out);
-            next = repeated.columns.end;
-            let begin = out.len();
-            match &repeated.last {
-                Some(last) if repeated.rows.get(row) == Some(&true) => {
-                    out.extend_from_within(last.clone());
-                }
-                _ => self.cells(columns, repeated.columns.clone(), row, out),
-            }
-            repeated.last = Some(begin..out.len());
-        }
-        self.cells(columns, next..columns.len(), row, out);
-        out.push(b']');
-    }
-
-    /// Some columns of a row, with a comma before each but the first of all.
-    fn cells(&self, all: &[Column], columns: Range<usize>, row: usize, out: &mut Vec<u8>) {
-        let first = columns.start;
-        let own = all.get(columns).unwrap_or_default();
-        for (nth, column) in own.iter().enumerate() {
-            if first + nth > 0 {
-                out.push(b',');
-            }
-            if let Some(words) = &column.words
-                && let Some(word) = column.cells.word(row)
-            {
-                out.extend_from_slice(words.get(word));
-                continue;
-            }
-            self.cell(column.cells.cell(row), out);
-        }
-    }
-}
-
-/// Fewer rows are not looked at for repetitions.
-const REPEATED_ROWS_MIN: usize = 8;
-
-/// Columns of words that stand side by side. Rows of one series come one after the other, so that most have the words of the
-/// row before.
-#[derive(Debug)]
-struct Repeated {
-    columns: Range<usize>,
-    /// By row: whether all of them are those of the row before.
-    rows: Vec<bool>,
-    /// Where the last row's are in what is written; `None` = they may not be there any more.
-    last: Option<Range<usize>>,
-}
-
-impl Repeated {
-    /// Those of a batch, as far as it pays.
-    fn of(all: &[Column], rows: usize) -> Vec<Self> {
-        let mut found = Vec::new();
-        let mut first = 0;
-        for run in all.chunk_by(|one, other| one.words.is_some() == other.words.is_some()) {
-            let columns = first..first + run.len();
-            first = columns.end;
-            if run.first().is_none_or(|column| column.words.is_none()) {
-                continue;
-            }
-            let mut repeats = vec![true; rows];
-            for column in run {
-                column.cells.compare_with_rows_before(&mut repeats);
-            }
-            if repeats.iter().filter(|it| **it).count() * 2 > rows {
-                found.push(Self {
-                    columns,
-                    rows: repeats,
-                    last: None,
-                });
-            }
-        }
-        found
-    }
-}
-
-/// The words of a column as JSON, each written once.
-#[derive(Debug)]
-struct Words {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Words {
-    fn of(texts: &StringArray) -> Self {
-        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(texts.len()));
-        for text in texts {
-            push_json_text(text.unwrap_or_default(), &mut bytes);
-            ends.push(bytes.len());
-        }
-        Self { bytes, ends }
-    }
-
-    #[inline]
-    fn get(&self, word: usize) -> &[u8] {
-        let start = word.checked_sub(1).and_then(|before| self.ends.get(before));
-        let range = start.copied().unwrap_or(0)..self.ends.get(word).copied().unwrap_or(0);
-        self.bytes.get(range).unwrap_or_default()
+        self.text.close(b']', out);
     }
 }
 
@@ -367,24 +264,20 @@ impl Encode for Json {
         }
         let known = self.known.take();
         let known = known.filter(|known| Arc::ptr_eq(&known.batch, batch));
-        let mut known = known.unwrap_or_else(|| Known::of(batch));
-        let Known {
-            columns, repeated, ..
-        } = &mut known;
-        let repeated = if rows.len() < REPEATED_ROWS_MIN {
-            &mut Vec::new()
-        } else {
-            repeated.get_or_insert_with(|| Repeated::of(columns, batch.num_rows()))
-        };
-        for repeated in &mut *repeated {
-            repeated.last = None;
-        }
+        let form = (self.times, self.text.is_pretty);
+        let mut known = known.unwrap_or_else(|| Known::of(batch, self.kept.take(), form));
         let is_done = rows.end == batch.num_rows();
         for row in rows {
-            self.row(columns, repeated, row, out);
+            self.text.element(out);
+            match &mut known.rows {
+                Written::OnOneLine(rows) => rows.push(row, out),
+                Written::ForPeople(columns) => self.row_for_people(columns, row, out),
+            }
         }
-        if !is_done {
-            self.known = Some(known);
+        match known.rows {
+            Written::OnOneLine(rows) if is_done => self.kept = Some(rows.kept()),
+            Written::ForPeople(_) if is_done => {}
+            _ => self.known = Some(known),
         }
     }
 

@@ -2,7 +2,30 @@
 
 use std::io::Write;
 
+/// The digits of small numbers, and how many they are.
+static SMALL: [[u8; 4]; 1000] = {
+    let mut all = [[0; 4]; 1000];
+    let mut value = 0;
+    while value < 1000 {
+        let [hundreds, tens, ones] = [
+            b'0' + (value / 100) as u8,
+            b'0' + (value / 10 % 10) as u8,
+            b'0' + (value % 10) as u8,
+        ];
+        all[value] = if value < 10 {
+            [ones, 0, 0, 1]
+        } else if value < 100 {
+            [tens, ones, 0, 2]
+        } else {
+            [hundreds, tens, ones, 3]
+        };
+        value += 1;
+    }
+    all
+};
+
 /// Appends an integer.
+#[inline]
 pub(super) fn push_int(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
@@ -11,30 +34,42 @@ pub(super) fn push_int(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends an integer without a sign.
-pub(super) fn push_unsigned(mut value: u64, out: &mut Vec<u8>) {
-    if value < 10_000 {
-        // Most are: four digits at once, and zeros before them taken away.
-        let digits = [value / 1000, value / 100 % 10, value / 10 % 10, value % 10];
-        let digits = digits.map(|digit| b'0' + u8::try_from(digit).unwrap_or(0));
-        let zeros = usize::from(value < 10) + usize::from(value < 100) + usize::from(value < 1000);
-        let end = out.len() + digits.len() - zeros;
-        let left = u32::from_le_bytes(digits) >> (8 * zeros);
-        out.extend_from_slice(&left.to_le_bytes());
+#[inline]
+pub(super) fn push_unsigned(value: u64, out: &mut Vec<u8>) {
+    if let Ok(place) = usize::try_from(value)
+        && let Some(digits) = SMALL.get(place)
+    {
+        // Most are: all bytes at once, and those that are none of its digits taken away.
+        let [.., count] = *digits;
+        let end = out.len() + usize::from(count);
+        out.extend_from_slice(digits);
         out.truncate(end);
         return;
     }
-    // As many digits as 2^64 has.
-    let mut digits = [0u8; 20];
+    push_long(value, out);
+}
+
+/// Three digits at a time.
+#[inline(never)]
+fn push_long(mut value: u64, out: &mut Vec<u8>) {
+    // 2^64 has twenty.
+    let mut digits = [0u8; 21];
     let mut first = digits.len();
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
-        first -= 1;
+    for three in digits.rchunks_exact_mut(3) {
+        let low = value % 1000;
+        value /= 1000;
+        let own = [low / 100, low / 10 % 10, low % 10];
+        for (digit, own) in three.iter_mut().zip(own) {
+            *digit = b'0' + own as u8;
+        }
+        first -= 3;
         if value == 0 {
             break;
         }
     }
-    out.extend_from_slice(digits.get(first..).unwrap_or_default());
+    let digits = digits.get(first..).unwrap_or_default();
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    out.extend_from_slice(digits.get(zeros..).unwrap_or_default());
 }
 
 /// Appends a float as Go's `encoding/json` does: the shortest digits, with an exponent below 1e-6 and from 1e21 on. JSON has
@@ -71,7 +106,7 @@ pub(super) fn push_plain_float(value: f64, out: &mut Vec<u8>) {
 fn push_decimal(value: f64, out: &mut Vec<u8>) {
     // Here the faster one writes the same digits without an exponent, and a fraction of nothing.
     if value == 0.0 || (1e-4..1e15).contains(&value.abs()) {
-        let mut digits = ryu::Buffer::new();
+        let mut digits = zmij::Buffer::new();
         let digits = digits.format_finite(value);
         let digits = digits.strip_suffix(".0").unwrap_or(digits);
         out.extend_from_slice(digits.as_bytes());

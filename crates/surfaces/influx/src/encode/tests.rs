@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampNanosecondArray, UInt64Array, types::Int32Type,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array, types::Int32Type,
 };
 use axum::http::HeaderValue;
 
@@ -369,6 +369,82 @@ fn series_that_are_ranges_of_a_batch_are_written_as_batches_of_their_own_are() {
                 String::from_utf8_lossy(&expected)
             );
         }
+    }
+}
+
+/// Words that stand side by side are written once for all rows that have the same ones, in the batches behind too. The rows that
+/// are expected are put together here.
+#[test]
+fn rows_that_repeat_their_words_are_written_as_any_others() {
+    const ROWS: i32 = 5000;
+    let list = |count: i32, name: &str, padding: usize| -> ArrayRef {
+        let words = (0..count).map(|word| format!("{name}\"{word:0padding$}"));
+        Arc::new(StringArray::from_iter_values(words))
+    };
+    // Few of them, some, one for each row, and more than are remembered.
+    for (hosts, padding) in [(3, 1), (700, 1), (ROWS, 1), (1000, 2000)] {
+        let form = accepted("application/json");
+        let (mut encoder, mut out) = (form.encoder(Times::Text, false), Vec::new());
+        let (mut expected, mut written) = (String::new(), String::new());
+        encoder.begin(1, &mut out);
+        encoder.begin_result(0, &[], &mut out);
+        let shared = [list(hosts, "host", padding), list(7, "rack", 1)];
+        let other = [list(hosts, "machine", padding), list(7, "rack", 1)];
+        for (number, lists) in (0..).zip([&shared, &shared, &other, &shared]) {
+            let host = |row: i32| (row % 11 > 0).then_some((row * 31 + number) % hosts);
+            let keys = [
+                (0..ROWS).map(host).collect::<Int32Array>(),
+                (0..ROWS).map(|row| Some(row % 7)).collect(),
+            ];
+            let [hosts, racks] = std::array::from_fn(|tag| {
+                let words = Arc::clone(&lists[tag]);
+                Arc::new(DictionaryArray::new(keys[tag].clone(), words)) as ArrayRef
+            });
+            let second = |row: i32| i64::from(row / 4) * 977;
+            let seconds = (0..ROWS).map(second);
+            let batch = rows(vec![
+                (
+                    "time",
+                    times(seconds.map(|it| it * 1_000_000_000).collect()),
+                ),
+                ("host", hosts),
+                ("rack", racks),
+                (
+                    "n",
+                    Arc::new(
+                        (0..ROWS)
+                            .map(|row| Some(i64::from(row) - 9))
+                            .collect::<Int64Array>(),
+                    ),
+                ),
+            ]);
+            let head = head("m", &[("number", &number.to_string())]);
+            encoder.begin_series(&head, batch.schema_ref(), &mut out);
+            out.clear();
+            encoder.rows(&Arc::new(batch), 0..ROWS as usize, &mut out);
+            written.push_str(std::str::from_utf8(&out).unwrap());
+            encoder.end_series(false, &mut out);
+            let word = |tag: usize, key: Option<i32>| {
+                let words = lists[tag].as_any().downcast_ref::<StringArray>().unwrap();
+                key.map_or("null".to_owned(), |key| {
+                    format!("\"{}\"", words.value(key as usize).replace('"', "\\\""))
+                })
+            };
+            let lines = (0..ROWS).map(|row| {
+                let time = chrono::DateTime::from_timestamp(second(row), 0).unwrap();
+                format!(
+                    "[\"{}\",{},{},{}]",
+                    time.format("%Y-%m-%dT%H:%M:%SZ"),
+                    word(0, host(row)),
+                    word(1, Some(row % 7)),
+                    row - 9
+                )
+            });
+            let lines: Vec<String> = lines.collect();
+            expected.push_str(&format!(",\"values\":[{}", lines.join(",")));
+        }
+        assert_eq!(written.len(), expected.len(), "{hosts} hosts");
+        assert!(written == expected, "{hosts} hosts");
     }
 }
 

@@ -46,23 +46,97 @@ pub(crate) fn rfc3339(time_ns: i64) -> String {
 
 /// Appends the text of a time, without quotes: fractions without zeros at their end, `Z` for UTC.
 pub(super) fn push_rfc3339(time_ns: i64, zone: Option<Tz>, out: &mut Vec<u8>) {
-    let seconds = time_ns.div_euclid(SECOND_NS);
-    let nanoseconds = time_ns.rem_euclid(SECOND_NS);
-    let offset = zone.map_or(0, |zone| offset_s(zone, seconds));
-    push_civil(seconds + offset, out);
-    if nanoseconds > 0 {
-        let mut digits = *b".000000000";
-        let mut rest = nanoseconds;
-        for digit in digits.iter_mut().skip(1).rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
+    let moment = Moment::of(time_ns, zone);
+    push_date(moment.day, out);
+    moment.push_clock(out);
+}
+
+/// A time by its day and clock where it is shown.
+struct Moment {
+    day: i64,
+    second_of_day: i64,
+    nanosecond: i64,
+    offset_s: i64,
+}
+
+impl Moment {
+    fn of(time_ns: i64, zone: Option<Tz>) -> Self {
+        let seconds = time_ns.div_euclid(SECOND_NS);
+        let offset_s = zone.map_or(0, |zone| offset_s(zone, seconds));
+        let local = seconds + offset_s;
+        Self {
+            day: local.div_euclid(DAY_S),
+            second_of_day: local.rem_euclid(DAY_S),
+            nanosecond: time_ns.rem_euclid(SECOND_NS),
+            offset_s,
         }
-        out.extend_from_slice(digits.trim_ascii_end_zeros());
     }
-    match zone {
-        Some(_) if offset != 0 => push_offset(offset, out),
+
+    /// Appends what comes after the date.
+    fn push_clock(&self, out: &mut Vec<u8>) {
+        let [hour, minute, second] = [
+            self.second_of_day / 3_600,
+            self.second_of_day / 60 % 60,
+            self.second_of_day % 60,
+        ]
+        .map(two);
+        let parts = [
+            [b'T', hour[0], hour[1]],
+            [b':', minute[0], minute[1]],
+            [b':', second[0], second[1]],
+        ];
+        out.extend_from_slice(parts.as_flattened());
+        if self.nanosecond > 0 {
+            let mut digits = *b".000000000";
+            let mut rest = self.nanosecond;
+            for digit in digits.iter_mut().skip(1).rev() {
+                *digit = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
+            out.extend_from_slice(digits.trim_ascii_end_zeros());
+        }
         // Go writes Z for every zone that is level with UTC.
-        _ => out.push(b'Z'),
+        if self.offset_s == 0 {
+            out.push(b'Z');
+        } else {
+            push_offset(self.offset_s, out);
+        }
+    }
+}
+
+/// The text of a time, with quotes, as long as rows have the same one, and its date as long as they have the same day.
+#[derive(Debug, Default)]
+pub(super) struct Stamp {
+    time_ns: i64,
+    day: i64,
+    /// Empty = there was none yet.
+    text: Vec<u8>,
+}
+
+/// A quote and the date, of which the year has four digits.
+const DATE_BYTES: usize = 11;
+
+impl Stamp {
+    /// Appends the text of a time. All times of it have one zone.
+    #[inline]
+    pub(super) fn push(&mut self, time_ns: i64, zone: Option<Tz>, out: &mut Vec<u8>) {
+        if time_ns != self.time_ns || self.text.is_empty() {
+            self.set(time_ns, zone);
+        }
+        out.extend_from_slice(&self.text);
+    }
+
+    fn set(&mut self, time_ns: i64, zone: Option<Tz>) {
+        let moment = Moment::of(time_ns, zone);
+        self.text.truncate(DATE_BYTES);
+        if self.text.is_empty() || self.day != moment.day {
+            self.text.clear();
+            self.text.push(b'"');
+            push_date(moment.day, &mut self.text);
+        }
+        moment.push_clock(&mut self.text);
+        self.text.push(b'"');
+        (self.time_ns, self.day) = (time_ns, moment.day);
     }
 }
 
@@ -90,16 +164,15 @@ fn offset_s(zone: Tz, seconds: i64) -> i64 {
 fn push_offset(offset_s: i64, out: &mut Vec<u8>) {
     let minutes = offset_s.abs() / 60;
     out.push(if offset_s < 0 { b'-' } else { b'+' });
-    push_two(minutes / 60, out);
+    out.extend_from_slice(&two(minutes / 60));
     out.push(b':');
-    push_two(minutes % 60, out);
+    out.extend_from_slice(&two(minutes % 60));
 }
 
-/// Date and time of seconds since 1970 in the Gregorian calendar: years run from March, so that leap days end them.
-fn push_civil(seconds: i64, out: &mut Vec<u8>) {
-    let (days, of_day) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
+/// The date of a day since 1970 in the Gregorian calendar: years run from March, so that leap days end them.
+fn push_date(day: i64, out: &mut Vec<u8>) {
     // Days since 0000-03-01; an era of the calendar has 400 years.
-    let shifted = days + 719_468;
+    let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -112,21 +185,13 @@ fn push_civil(seconds: i64, out: &mut Vec<u8>) {
         from_march - 9
     };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
-    push_two(year / 100, out);
-    push_two(year % 100, out);
-    for (before, part) in [
-        (b'-', month),
-        (b'-', day),
-        (b'T', of_day / 3_600),
-        (b':', of_day / 60 % 60),
-        (b':', of_day % 60),
-    ] {
-        out.push(before);
-        push_two(part, out);
+    out.extend_from_slice([two(year / 100), two(year % 100)].as_flattened());
+    for part in [month, day] {
+        out.push(b'-');
+        out.extend_from_slice(&two(part));
     }
 }
 
-fn push_two(value: i64, out: &mut Vec<u8>) {
-    out.push(b'0' + (value / 10 % 10) as u8);
-    out.push(b'0' + (value % 10) as u8);
+fn two(value: i64) -> [u8; 2] {
+    [b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8]
 }

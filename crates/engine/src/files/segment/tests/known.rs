@@ -269,7 +269,7 @@ fn small(format: SegmentFormat) -> (MemoryDisk, Segment) {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed_or_changes_nothing() {
+fn every_flipped_bit_is_noticed() {
     for format in SegmentFormat::ALL {
         flips_are_noticed(format);
     }
@@ -280,20 +280,14 @@ fn flips_are_noticed(format: SegmentFormat) {
     assert!(segment.rollups(0).unwrap().is_some());
     let bytes = bytes_of(&disk);
     let size = bytes.len() as u64;
-    let expected = read_all(&disk, size, 300).unwrap();
+    read_all(&disk, size, 300).unwrap();
     let file = disk.open(&path()).unwrap();
-    let mut harmless = 0;
     for bit in 0..bytes.len() * 8 {
         let (at, flip) = (bit / 8, 1 << (bit % 8));
         file.write_at(&[bytes[at] ^ flip], at as u64).unwrap();
-        if let Ok(read) = read_all(&disk, size, 300) {
-            assert_eq!(read, expected, "bit {bit}");
-            harmless += 1;
-        }
+        assert!(read_all(&disk, size, 300).is_err(), "bit {bit}");
         file.write_at(&[bytes[at]], at as u64).unwrap();
     }
-    // Zeros at the header's end, and the key id that plain files do not use, which its checksum covers.
-    assert_eq!(harmless, 20 * 8);
 }
 
 /// A disk that puts a write in another's place leaves bytes whose checksum is right for their own place. Format 1 takes a page for
