@@ -4,6 +4,7 @@
 //! examples of the page share, and a block ```` ```sql ```` is run; the block ```` ```text ```` that follows it is its
 //! answer: names, then rows, with `|` between and NULL for NULL. Spaces around values do not count.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -106,4 +107,71 @@ async fn run(name: &str, page: &str) -> usize {
         }
     }
     examples
+}
+
+/// Names that a page mentions and that are not its functions: standard SQL, and the word for any function.
+const MENTIONED: [&str; 4] = ["extract", "function", "regr_slope", "timezone"];
+
+/// Functions that a page documents: what a call in its prose, or the first cell of its tables, names.
+fn documented(page: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut is_block = false;
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_block = !is_block;
+        }
+        if is_block {
+            continue;
+        }
+        let is_table = line.starts_with('|');
+        let text = if is_table {
+            line.split('|').nth(1).unwrap_or_default()
+        } else {
+            line
+        };
+        // Every second part stands between backticks.
+        for code in text.split('`').skip(1).step_by(2) {
+            let (name, is_call) = match code.split_once('(') {
+                Some((name, _)) => (name, true),
+                None => (code, false),
+            };
+            let is_name = name.starts_with(|it: char| it.is_ascii_lowercase())
+                && name
+                    .chars()
+                    .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_');
+            if is_name && (is_call || is_table) && !MENTIONED.contains(&name) {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Calls in the examples that are run.
+fn is_called(examples: &str, name: &str) -> bool {
+    examples.match_indices(&format!("{name}(")).any(|(at, _)| {
+        let before = examples[..at].chars().next_back();
+        !before.is_some_and(|it| it.is_ascii_alphanumeric() || it == '_')
+    })
+}
+
+/// A function that is documented and has no example is one that nobody has seen to work as the page says.
+#[test]
+fn every_function_that_the_guide_documents_has_an_example_that_is_run() {
+    for (name, functions_min) in [("sql-functions.md", 15), ("two-step-aggregates.md", 90)] {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
+        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+        let examples = blocks(&page).into_iter();
+        let examples: String = examples
+            .filter(|block| block.language == "sql")
+            .map(|block| block.text)
+            .collect();
+        let functions = documented(&page);
+        assert!(functions.len() >= functions_min, "{name}: {functions:?}");
+        let without: Vec<&String> = functions
+            .iter()
+            .filter(|function| !is_called(&examples, function))
+            .collect();
+        assert!(without.is_empty(), "{name}: no example of {without:?}");
+    }
 }
