@@ -72,7 +72,7 @@ pub(in crate::read::scan) type Given = BTreeMap<(usize, usize), Column>;
 #[derive(Debug)]
 pub(crate) struct Decoded {
     block: usize,
-    /// Whose large values it has; `None` = it has none in its columns.
+    /// Whose values it has, large ones or any; `None` = it has those of all rows.
     wanted: Option<Wanted>,
     /// Of a shared block: the series of each row.
     pub(crate) series: Option<Vec<u32>>,
@@ -347,9 +347,15 @@ impl GroupReader {
             times: &times,
             series: series.as_deref(),
         };
+        // A minute of a hundred series lies between the first and the last row of a block of each, and most have none in it.
+        let has_wanted = times.iter().any(|at| self.wanted.time.contains(at));
         let mut columns = Vec::with_capacity(last.saturating_sub(1));
         for index in 1..last {
-            columns.push(self.decode_column(index, (at, rows), Some(keys))?);
+            columns.push(if has_wanted {
+                self.decode_column(index, (at, rows), Some(keys))?
+            } else {
+                None
+            });
         }
         let fields = self.columns.get(1..last).unwrap_or_default();
         let mut large = fields
@@ -358,7 +364,7 @@ impl GroupReader {
         let has_large = large.any(|values| !values.is_empty());
         Ok(Decoded {
             block: at,
-            wanted: has_large.then(|| self.wanted.clone()),
+            wanted: (has_large || !has_wanted).then(|| self.wanted.clone()),
             series,
             data: Arc::new(Data {
                 source: DataSource::Block { times, columns },
