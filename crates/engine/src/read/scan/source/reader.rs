@@ -347,8 +347,10 @@ impl GroupReader {
             times: &times,
             series: series.as_deref(),
         };
-        // A minute of a hundred series lies between the first and the last row of a block of each, and most have none in it.
-        let has_wanted = times.iter().any(|at| self.wanted.time.contains(at));
+        // A minute of a hundred series lies between the first and the last row of a block of each, and most have none in it. Who asks
+        // for the series alone (no time at all) decodes the block next.
+        let wanted = &self.wanted.time;
+        let has_wanted = wanted.is_empty() || times.iter().any(|at| wanted.contains(at));
         let mut columns = Vec::with_capacity(last.saturating_sub(1));
         for index in 1..last {
             columns.push(if has_wanted {
