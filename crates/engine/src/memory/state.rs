@@ -136,10 +136,11 @@ impl Version {
     /// All segments if there are few, or those that have rows of a table.
     fn few_or_listed(&self, table: TableId) -> (&[Arc<Segment>], &[Listed]) {
         if self.segments.len() <= FEW_SEGMENTS {
-            return (&self.segments, &[]);
+            return (self.segments.as_slice(), [].as_slice());
         }
         let own = self.of_table(table);
-        (&[], own.map_or(&[], |own| own.listed.as_slice()))
+        let listed = own.map_or([].as_slice(), |own| own.listed.as_slice());
+        ([].as_slice(), listed)
     }
 
     fn of_table(&self, table: TableId) -> Option<&OfTable> {
