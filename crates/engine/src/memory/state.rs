@@ -4,7 +4,6 @@
 //! another in its place.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalogue::SetAside;
@@ -44,32 +43,14 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     /// In the order in which their rows count: [`crate::segment::SegmentMeta::place`].
     pub(crate) segments: Vec<Arc<Segment>>,
-    /// What there is of each table. Made when it is first asked for.
-    by_table: Arc<OnceLock<HashMap<TableId, OfTable>>>,
+    /// Positions of the segments that have rows of a table, ascending. Made when it is first asked for.
+    by_table: Arc<OnceLock<HashMap<TableId, Vec<u32>>>>,
     pub(crate) flushed_lsn: Lsn,
     /// Deletes that rows in segments still wait for, in LSN order.
     pub(crate) tombstones: Vec<Arc<Tombstone>>,
     pub(crate) windows: BTreeSet<Window>,
     pub(crate) written_bytes: u64,
     pub(crate) definition_bytes: u64,
-}
-
-/// What there is of a table.
-#[derive(Debug, Clone, Default)]
-struct OfTable {
-    /// The segments that have rows of it, ascending.
-    listed: Vec<Listed>,
-    partitions: u64,
-}
-
-/// A segment that has rows of a table.
-#[derive(Debug, Clone, Copy)]
-struct Listed {
-    /// Its position in the version.
-    at: u32,
-    /// The times that these rows lie between.
-    min_time: i64,
-    max_time: i64,
 }
 
 impl Version {
@@ -89,63 +70,15 @@ impl Version {
         &self,
         table: TableId,
     ) -> impl DoubleEndedIterator<Item = &Arc<Segment>> {
-        let (few, listed) = self.few_or_listed(table);
-        let listed = listed.iter();
-        let listed = listed.filter_map(|it| self.segments.get(it.at as usize));
-        few.iter().chain(listed)
-    }
-
-    /// The segments that may have rows of a table in a range of time, in their order. Of ten thousand partitions only those are
-    /// touched: their times stand side by side.
-    pub(crate) fn segments_in(
-        &self,
-        table: TableId,
-        time: &RangeInclusive<i64>,
-    ) -> impl Iterator<Item = &Arc<Segment>> {
-        let (from, until) = (*time.start(), *time.end());
-        let (few, listed) = self.few_or_listed(table);
-        let listed = listed
-            .iter()
-            .filter(move |it| it.max_time >= from && it.min_time <= until);
-        let listed = listed.filter_map(|it| self.segments.get(it.at as usize));
-        few.iter().chain(listed)
-    }
-
-    /// How many segments have rows of a table.
-    pub(crate) fn segments_with_rows(&self, table: TableId) -> u64 {
-        let (few, listed) = self.few_or_listed(table);
-        let few = few.iter();
-        let few = few.filter(|segment| segment.groups(table).next().is_some());
-        (few.count() + listed.len()) as u64
-    }
-
-    /// How many partitions a table has.
-    pub(crate) fn partitions(&self, table: TableId) -> u64 {
-        if self.segments.len() <= FEW_SEGMENTS {
-            let edge = |time| Window {
-                table,
-                start: time,
-                end: time,
-            };
-            let own = self.windows.range(edge(i64::MIN)..=edge(i64::MAX));
-            return own.count() as u64;
-        }
-        self.of_table(table).map_or(0, |own| own.partitions)
-    }
-
-    /// All segments if there are few, or those that have rows of a table.
-    fn few_or_listed(&self, table: TableId) -> (&[Arc<Segment>], &[Listed]) {
-        if self.segments.len() <= FEW_SEGMENTS {
-            return (self.segments.as_slice(), [].as_slice());
-        }
-        let own = self.of_table(table);
-        let listed = own.map_or([].as_slice(), |own| own.listed.as_slice());
-        ([].as_slice(), listed)
-    }
-
-    fn of_table(&self, table: TableId) -> Option<&OfTable> {
-        let make = || by_table(&self.segments, &self.windows);
-        self.by_table.get_or_init(make).get(&table)
+        let (few, listed) = if self.segments.len() <= FEW_SEGMENTS {
+            (self.segments.as_slice(), None)
+        } else {
+            let by_table = self.by_table.get_or_init(|| by_table(&self.segments));
+            ([].as_slice(), by_table.get(&table))
+        };
+        let listed = listed.map_or([].as_slice(), Vec::as_slice).iter();
+        few.iter()
+            .chain(listed.filter_map(|at| self.segments.get(*at as usize)))
     }
 
     pub(crate) fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
@@ -171,26 +104,15 @@ impl Version {
     }
 }
 
-fn by_table(segments: &[Arc<Segment>], windows: &BTreeSet<Window>) -> HashMap<TableId, OfTable> {
-    let mut by_table: HashMap<TableId, OfTable> = HashMap::new();
+fn by_table(segments: &[Arc<Segment>]) -> HashMap<TableId, Vec<u32>> {
+    let mut by_table: HashMap<TableId, Vec<u32>> = HashMap::new();
     for (at, segment) in (0..).zip(segments) {
-        for (table, min_time, max_time) in segment.spans() {
-            let known = &mut by_table.entry(table).or_default().listed;
-            match known.last_mut() {
-                Some(last) if last.at == at => {
-                    last.min_time = last.min_time.min(min_time);
-                    last.max_time = last.max_time.max(max_time);
-                }
-                _ => known.push(Listed {
-                    at,
-                    min_time,
-                    max_time,
-                }),
+        for table in segment.tables() {
+            let known = by_table.entry(table).or_default();
+            if known.last() != Some(&at) {
+                known.push(at);
             }
         }
-    }
-    for window in windows {
-        by_table.entry(window.table).or_default().partitions += 1;
     }
     by_table
 }

@@ -44,7 +44,7 @@ pub(crate) fn total(
     let mut total = TableTotal::default();
     // By segment.
     let mut parts: Vec<Vec<&GroupMeta>> = Vec::new();
-    for segment in state.version.segments_in(table.id, time) {
+    for segment in state.version.segments_of(table.id) {
         let mut own = Vec::new();
         for (at, group) in segment.groups(table.id) {
             if group.max_time < *time.start() || group.min_time > *time.end() {

@@ -212,10 +212,9 @@ impl Segment {
         self.number
     }
 
-    /// The table of each group, and the times that its rows lie between.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = (TableId, i64, i64)> {
-        let groups = self.footer.groups.iter();
-        groups.map(|group| (group.table, group.min_time, group.max_time))
+    /// The table of each group.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.footer.groups.iter().map(|group| group.table)
     }
 
     /// Positions and footer entries of a table's groups.

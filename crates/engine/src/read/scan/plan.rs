@@ -18,7 +18,7 @@ use crate::mask::{Deletes, Mask};
 use crate::moment::Moment;
 use crate::predicate::FieldMatch;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, TableId};
-use crate::segment::{BlockEntry, GroupDirectory, Segment};
+use crate::segment::{BlockEntry, GroupDirectory, Segment, Window};
 use crate::state::State;
 
 /// Rows that a morsel aims at.
@@ -163,9 +163,17 @@ pub(super) struct Whole {
 
 impl Whole {
     pub(super) fn of(state: &State, table: TableId) -> Self {
+        let segments = state.version.segments_of(table);
+        let with_rows = segments.filter(|segment| segment.groups(table).next().is_some());
+        let edge = |time| Window {
+            table,
+            start: time,
+            end: time,
+        };
+        let windows = state.version.windows.range(edge(i64::MIN)..=edge(i64::MAX));
         Self {
-            segments: state.version.segments_with_rows(table),
-            partitions: state.version.partitions(table),
+            segments: with_rows.count() as u64,
+            partitions: windows.count() as u64,
         }
     }
 }
@@ -234,7 +242,7 @@ pub(crate) fn find_sources(
     let table = request.table.id;
     let (state, visible) = (&moment.state, moment.visible);
     let deletes = Deletes::new(&state.tombstones(table, visible));
-    for segment in state.version.segments_in(table, &request.time) {
+    for segment in state.version.segments_of(table) {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
                 || group.min_time > *request.time.end()

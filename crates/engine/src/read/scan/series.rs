@@ -43,7 +43,7 @@ pub(crate) fn live_series(
     time: &RangeInclusive<i64>,
 ) -> Result<RoaringBitmap, Error> {
     let mut live = RoaringBitmap::new();
-    for segment in state.version.segments_in(table, time) {
+    for segment in state.version.segments_of(table) {
         for (at, group) in segment.groups(table) {
             if group.max_time < *time.start() || group.min_time > *time.end() {
                 continue;

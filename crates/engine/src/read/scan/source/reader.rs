@@ -72,7 +72,7 @@ pub(in crate::read::scan) type Given = BTreeMap<(usize, usize), Column>;
 #[derive(Debug)]
 pub(crate) struct Decoded {
     block: usize,
-    /// Whose values it has, large ones or any; `None` = it has those of all rows.
+    /// Whose large values it has; `None` = it has none in its columns.
     wanted: Option<Wanted>,
     /// Of a shared block: the series of each row.
     pub(crate) series: Option<Vec<u32>>,
@@ -347,17 +347,9 @@ impl GroupReader {
             times: &times,
             series: series.as_deref(),
         };
-        // A minute of a hundred series lies between the first and the last row of a block of each, and most have none in it. Who asks
-        // for the series alone (no time at all) decodes the block next.
-        let wanted = &self.wanted.time;
-        let has_wanted = wanted.is_empty() || times.iter().any(|at| wanted.contains(at));
         let mut columns = Vec::with_capacity(last.saturating_sub(1));
         for index in 1..last {
-            columns.push(if has_wanted {
-                self.decode_column(index, (at, rows), Some(keys))?
-            } else {
-                None
-            });
+            columns.push(self.decode_column(index, (at, rows), Some(keys))?);
         }
         let fields = self.columns.get(1..last).unwrap_or_default();
         let mut large = fields
@@ -366,7 +358,7 @@ impl GroupReader {
         let has_large = large.any(|values| !values.is_empty());
         Ok(Decoded {
             block: at,
-            wanted: (has_large || !has_wanted).then(|| self.wanted.clone()),
+            wanted: has_large.then(|| self.wanted.clone()),
             series,
             data: Arc::new(Data {
                 source: DataSource::Block { times, columns },
