@@ -164,6 +164,15 @@ pub enum Error {
         why: String,
     },
 
+    /// A database that a suite asks over PostgreSQL's protocol did not do what it was asked for.
+    #[error("{server}: {what}")]
+    Peer {
+        /// The database.
+        server: String,
+        /// What it said, or what the client ran into.
+        what: String,
+    },
+
     /// No answer came back for a query.
     #[error("query {name}: no answer ({why}); see the server's log")]
     NoAnswer {

@@ -3,7 +3,7 @@
 //! Does: make the data sets of the Time Series Benchmark Suite at any scale ([`workload`], [`generate`]), send them to a
 //! database over HTTP and time it ([`load`]), ask the suite's questions and time those ([`queries`]), run TStorage's benchmark
 //! over its own protocol ([`tstorage`](mod@tstorage)), run the library for microcontrollers on a simulated flash
-//! ([`edge`](mod@edge)), and write down what was measured on which machine ([`report`]).
+//! ([`edge`](mod@edge)), ask hypertables over PostgreSQL's protocol ([`hypertable`](mod@hypertable)), and write down what was measured on which machine ([`report`]).
 //!
 //! Does not: link the engine. Every database, Nilometer included, is spoken to as a client would, so that no figure here
 //! leaves out a cost that users pay; the library for microcontrollers has no server, and is linked. It prints nothing either; the binary does that.
@@ -38,6 +38,7 @@ pub mod edge;
 mod error;
 pub mod generate;
 mod http;
+pub mod hypertable;
 pub mod load;
 pub mod queries;
 pub mod report;

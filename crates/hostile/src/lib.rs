@@ -8,13 +8,14 @@ mod codec;
 mod lines;
 pub mod mutate;
 mod store;
+mod summary;
 
 pub use store::sample;
 
 /// A decoder under attack: panics when a promise is broken.
 pub type Target = fn(&[u8]);
 
-const OWN: [(&str, Target); 8] = [
+const OWN: [(&str, Target); 9] = [
     ("line_protocol", lines::line_protocol),
     ("typed_lines", store::lines),
     ("page_decode", codec::page_decode),
@@ -22,6 +23,7 @@ const OWN: [(&str, Target); 8] = [
     ("page_cold", codec::page_cold),
     ("device_page", codec::device_page),
     ("statistics_decode", codec::statistics_decode),
+    ("summary", summary::summary),
     ("store", store::damaged),
 ];
 

@@ -30,7 +30,7 @@ use headings::Headings;
 pub(crate) use aggregate::{AggregateStatement, WrittenAggregate};
 pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
-pub(crate) use timescale::{Bound, Call, CallOfRows, What};
+pub(crate) use timescale::{Bound, Call, CallOfRows, What, together};
 
 /// How large a statement may be.
 #[derive(Debug, Clone, Copy)]

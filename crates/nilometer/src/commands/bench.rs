@@ -1,4 +1,6 @@
-//! `nilometer bench`: data, load, queries, TStorage's suite, and that of the library for microcontrollers.
+//! `nilometer bench`: data, load, queries, TStorage's suite, that of hypertables, and that of the library for microcontrollers.
+
+mod hypertable;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use nilometer_bench::{FileFormat, LoadOptions, generate, load, queries};
 use serde_json::json;
 
 use crate::print;
+use hypertable::HypertableBenchArgs;
 
 /// Rows of a batch of plain line protocol that arrives slowly.
 const BATCH_ROWS_SLOW: u32 = 100;
@@ -63,6 +66,17 @@ pub(crate) enum BenchCommand {
     /// QEMU, and times are modelled from both.
     #[command(after_help = "Examples:\n  nilometer bench edge\n  nilometer bench edge --json")]
     Edge(EdgeBenchArgs),
+    /// Time single-row inserts and one-minute queries on a plain table, a hypertable and a compressed hypertable.
+    ///
+    /// Starts Nilometer, and PostgreSQL if it is installed, with their defaults in scratch folders, and asks both the same over
+    /// PostgreSQL's protocol, one after the other; TimescaleDB too, if there is one. Each INSERT is durable when it is answered. The
+    /// figures that the reference of this test publishes stand beside.
+    #[command(
+        after_help = "Examples:\n  nilometer bench hypertable --rows 3000 --requests 50 --settle-wait 1s\n  \
+                      nilometer bench hypertable --rows 300 --requests 20 --settle-wait 0s --postgresql off --json\n  \
+                      nilometer bench hypertable --timescaledb 'host=db.example.org user=postgres dbname=bench'"
+    )]
+    Hypertable(HypertableBenchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -293,6 +307,7 @@ pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
         BenchCommand::Queries(args) => run_queries(&args),
         BenchCommand::Tstorage(args) => run_tstorage(&args),
         BenchCommand::Edge(args) => run_edge(&args),
+        BenchCommand::Hypertable(args) => hypertable::run(&args),
     }
 }
 

@@ -6,6 +6,7 @@
 mod arguments;
 mod policies;
 mod refresh;
+pub(crate) mod together;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
@@ -78,6 +79,8 @@ pub(crate) enum What {
     },
     RunJob(i64),
     DeleteJob(i64),
+    /// All policies of a continuous aggregate.
+    Together(Path, together::Together),
 }
 
 /// A call for each row of a query.

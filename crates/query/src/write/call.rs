@@ -4,6 +4,7 @@
 //! statement.
 
 mod refresh;
+mod together;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +28,9 @@ use crate::error::{Error, Position};
 use crate::semantics::zone::{Instant, Zone};
 use crate::statement::name::NameScope;
 use crate::statement::settings::span;
+use crate::statement::together::Together;
 use crate::statement::{Bound, Call, What};
+use together::Site;
 
 /// A column of an answer.
 enum Answered {
@@ -88,6 +91,8 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
         }
         What::RemovePolicy(_, policy, _) => removed(call, *policy, false),
         What::AlterJob { .. } => Reply::of(call, altered(None)),
+        What::Together(_, Together::Show) => policies_shown(call, Vec::new()),
+        What::Together(..) => Reply::value(call, |name| Answered::Bool(name, false)),
         What::RunJob(_) | What::DeleteJob(_) | What::RemoveRefresh(..) => void(call),
     };
     batch(call, reply).schema()
@@ -191,9 +196,40 @@ pub(crate) fn run(
             jobs.delete(*id).map_err(failed)?;
             void(call)
         }
+        What::Together(path, what) => {
+            let site = Site {
+                engine,
+                jobs,
+                principal,
+                scope: &scope,
+                path,
+            };
+            together(&site, call, what).map_err(failed)?
+        }
         What::RunJob(_) => void(call),
     };
     Ok(Done::Answer(batch(call, reply)))
+}
+
+/// Carries out a call about several policies.
+fn together(site: &Site<'_>, call: &Call, what: &Together) -> Result<Reply, ServiceError> {
+    let done = match what {
+        Together::Add(new, if_not_exists) => site.add(new, *if_not_exists)?,
+        Together::Alter(new, if_exists) => site.alter(new, *if_exists)?,
+        Together::Remove(kinds, if_exists) => site.remove(kinds, *if_exists)?,
+        Together::Show => return Ok(policies_shown(call, site.show()?)),
+    };
+    Ok(Reply::value(call, |name| Answered::Bool(name, done)))
+}
+
+/// A row for each policy.
+fn policies_shown(call: &Call, shown: Vec<String>) -> Reply {
+    let rows = shown.into_iter();
+    let rows = rows.map(|policy| vec![Answered::Text("", Some(policy))]);
+    Reply {
+        name: call.heading.clone(),
+        rows: rows.collect(),
+    }
 }
 
 /// Refuses somebody else's job: who may define in its database may change it.

@@ -76,7 +76,7 @@ pub(super) fn existing_table(
 
 impl DefineError {
     /// As an error about one of the change's names.
-    pub(crate) fn about(self, part: Part) -> Error {
+    pub fn about(self, part: Part) -> Error {
         Error::Define { part, source: self }
     }
 }

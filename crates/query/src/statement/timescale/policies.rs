@@ -7,7 +7,7 @@ use nilometer_service::define::{Conversion, NewPolicy, Policy};
 use nilometer_service::{Fault, JobChange};
 
 use super::arguments::{Arguments, Given, plan};
-use super::{What, refresh};
+use super::{What, refresh, together};
 use crate::error::Error;
 
 /// The calls, each with its arguments by place.
@@ -181,7 +181,8 @@ const REFUSED: [(&str, &str); 9] = [
 
 /// Whether a name is that of such a call.
 pub(super) fn is_name(name: &str) -> bool {
-    CALLS.iter().any(|(known, _)| *known == name) || refusal(name).is_some()
+    let is_known = CALLS.iter().any(|(known, _)| *known == name);
+    is_known || together::places(name).is_some() || refusal(name).is_some()
 }
 
 fn refusal(name: &str) -> Option<&'static str> {
@@ -192,7 +193,8 @@ fn refusal(name: &str) -> Option<&'static str> {
 /// The arguments of a call by place.
 pub(super) fn places(name: &str) -> &'static [&'static str] {
     let found = CALLS.iter().find(|(known, _)| *known == name);
-    found.map_or(&[], |(_, places)| *places)
+    let found = found.map(|(_, places)| *places);
+    found.or_else(|| together::places(name)).unwrap_or_default()
 }
 
 /// The error for a call that is refused whatever its arguments are.
@@ -235,6 +237,7 @@ pub(super) fn read(function: &str, mut given: Arguments) -> Result<What, Error> 
         "remove_reorder_policy" => removed(&mut given, Policy::Reorder)?,
         "add_continuous_aggregate_policy" => refresh::added(&mut given)?,
         "remove_continuous_aggregate_policy" => refresh::removed(&mut given)?,
+        name if together::places(name).is_some() => together::read(name, &mut given)?,
         "run_job" => What::RunJob(job(&mut given)?),
         "delete_job" => What::DeleteJob(job(&mut given)?),
         _ => altered(&mut given)?,

@@ -276,7 +276,13 @@ fn fits_others(
         Policy::Reorder => return Ok(()),
     };
     let job = policy_of(snapshot, &name.database, table, other);
-    let Some(known) = job.and_then(|job| age_of(&job, other, table)) else {
+    let known = job.and_then(|job| age_of(&job, other, table));
+    // Rows may be kept for so long without a policy too: by the table's setting, or its schema's.
+    let kept = || match policy {
+        Policy::Compression => snapshot.retention_ns(table.id).map(Span::of_ns),
+        _ => None,
+    };
+    let Some(known) = known.or_else(kept) else {
         return Ok(());
     };
     let (drop, compress) = match policy {
