@@ -482,6 +482,16 @@ impl Sql {
                 let answer = self.by_series(&reading, series, headings.as_ref(), running);
                 return Ok(Some(answer));
             }
+            Bound::Whole(plan) => {
+                let query = PhysicalQuery {
+                    plan,
+                    lists_functions: false,
+                    headings,
+                };
+                return self
+                    .answer(self.shared().session(), query, running)
+                    .map(Some);
+            }
         };
         let session = self.shared().session();
         match planner.plan_template(session, &plan, headings).await {
