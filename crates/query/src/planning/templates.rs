@@ -21,6 +21,7 @@ mod whole;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow::datatypes::SchemaRef;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
@@ -115,6 +116,17 @@ pub(crate) enum Bound {
     Plan(Box<LogicalPlan>),
     /// Its physical plan.
     Whole(Arc<dyn ExecutionPlan>),
+}
+
+impl Bound {
+    /// The columns of its answer.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Series(series) => Arc::clone(&series.columns.schema),
+            Self::Plan(plan) => Arc::clone(plan.schema().inner()),
+            Self::Whole(plan) => plan.schema(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -254,6 +266,15 @@ fn kind_of(
         let bytes = series.bytes();
         return Ok(Some((Kind::Series(Arc::new(series)), bytes)));
     }
+    // A plan without values is as quickly made as bound.
+    if may_be.plan
+        && !shape.values().is_empty()
+        && let Some(slots) = slots
+        && let Some(plan) = Template::of(slots, optimized)
+    {
+        let bytes = plan.bytes()?;
+        return Ok(Some((Kind::Plan(Arc::new(plan)), bytes)));
+    }
     if may_be.series
         && let Some(compared) = compared(shape.values(), (plans.asked, optimized), asked)?
         && let Some(whole) = PlanTemplate::of(plans.physical, compared)?
@@ -261,18 +282,7 @@ fn kind_of(
         let bytes = whole.bytes();
         return Ok(Some((Kind::Whole(Arc::new(whole)), bytes)));
     }
-    let Some(slots) = slots else {
-        return Ok(None);
-    };
-    // A plan without values is as quickly made as bound.
-    if !may_be.plan || shape.values().is_empty() {
-        return Ok(None);
-    }
-    let Some(plan) = Template::of(slots, optimized) else {
-        return Ok(None);
-    };
-    let bytes = plan.bytes()?;
-    Ok(Some((Kind::Plan(Arc::new(plan)), bytes)))
+    Ok(None)
 }
 
 impl Kept {

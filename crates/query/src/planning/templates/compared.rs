@@ -13,7 +13,9 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, TableScan};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, LogicalPlan, Operator, TableScan, WindowFunctionDefinition,
+};
 use nilometer_engine::{ColumnSource, TimeKind};
 
 use super::shape::NOW;
@@ -158,7 +160,8 @@ impl Written {
         Ok(true)
     }
 
-    /// Adds the literals of an expression; false = it calculates with nothing but literals, and who knows what.
+    /// Adds the literals of an expression; false = it calculates with nothing but literals, and who knows what, or is of one
+    /// statement.
     fn other(&mut self, expr: &Expr) -> Result<bool> {
         let mut is_known = true;
         expr.apply(|expr| {
@@ -166,6 +169,11 @@ impl Written {
                 Expr::Literal(literal, _) => self.others.push(literal.clone()),
                 Expr::ScalarFunction(call) => {
                     is_known &= call.args.iter().any(Expr::any_column_refs);
+                }
+                // What it holds is charged to the statement that it was planned for.
+                Expr::WindowFunction(call) => {
+                    let fun = &call.fun;
+                    is_known &= matches!(fun, WindowFunctionDefinition::WindowUDF(_));
                 }
                 _ => {}
             }
