@@ -19,7 +19,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-    SendableRecordBatchStream,
+    SendableRecordBatchStream, displayable,
 };
 use nilometer_engine::{RelationSchema, ShownColumns, Snapshot, TableSchema, Value};
 use nilometer_series::{Literal, SeriesQuery, Shape, TagExpr, TimeRange, Value as SeriesValue};
@@ -32,8 +32,11 @@ use crate::planning::recognised::{Columns, Unpinned, limits};
 use crate::statement::name::TableName;
 use crate::tables::relation::{self, Condition, RelationScan, Wanted};
 
-/// Memory of an operator, about: its expressions and what is known of its columns.
-const NODE_BYTES: usize = 4096;
+/// Memory of an operator, about, without its expressions.
+const NODE_BYTES: usize = 1024;
+
+/// Memory of what is written with one letter, about: expressions, and what is known of columns and orders.
+const LETTER_BYTES: usize = 16;
 
 /// One shape.
 #[derive(Debug)]
@@ -123,11 +126,12 @@ impl PlanTemplate {
     /// Memory in use, about.
     pub(super) fn bytes(&self) -> usize {
         let leaves = self.leaves.iter().map(|leaf| match leaf {
-            // A node of an expression takes some times its text.
-            Leaf::Series(leaf) => 16 * leaf.shape.to_string().len(),
+            Leaf::Series(leaf) => LETTER_BYTES * leaf.shape.to_string().len(),
             Leaf::Relation(leaf) => leaf.conditions.len() * size_of::<Condition>(),
         });
-        size_of::<Self>() + self.nodes * NODE_BYTES + leaves.sum::<usize>()
+        let text = displayable(self.plan.as_ref()).indent(false).to_string();
+        let plan = self.nodes * NODE_BYTES + LETTER_BYTES * text.len();
+        size_of::<Self>() + plan + leaves.sum::<usize>()
     }
 
     /// Whether what it reads is what it was in this snapshot.
