@@ -51,7 +51,9 @@ impl Queries {
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
         let memory = pool(running);
-        let planning = self.planner.plan_logical(session, plan, &memory, |_, _| {});
+        let planning = self
+            .planner
+            .plan_logical(session, plan, &memory, |_, _, _| {});
         let query = plan_time::within(running, planning).await?;
         self.start(session, query, running)
     }

@@ -16,6 +16,7 @@ use arrow::array::RecordBatch;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
@@ -252,12 +253,9 @@ impl Sql {
         let timings = timings.unwrap_or_else(|| Timings::start(&shared.executor));
         let mut parsing = Laps::of(&timings);
         let tokens = statement::tokens(sql, bounds)?;
-        // Templates ask nobody what they may.
         let asks_names = statement::asks_names(&tokens);
-        let is_like_others = self.principal.is_admin() && !asks_names;
         let asks_acquisition = asks_acquisition(&tokens);
-        let is_like_others = is_like_others && !asks_acquisition;
-        let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
+        let shape = self.shape_of(&tokens, params);
         parsing.end(TimedStep::Parse);
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -454,6 +452,29 @@ impl Sql {
         Ok(answer.headed(headings.as_ref()))
     }
 
+    /// The template of a shape, with a statement's values.
+    fn template(
+        &self,
+        reading: &ReadContext,
+        database: &str,
+        shape: &Shape,
+    ) -> Option<BoundTemplate> {
+        let schema = reading.snapshot.default_schema(database)?;
+        let place = NameScope {
+            database: database.to_owned(),
+            schema: self.schema.clone().unwrap_or(schema),
+        };
+        self.queries.planner.template(reading, &place, shape)
+    }
+
+    /// The shape of a statement that may have a template: those ask nobody what they may.
+    fn shape_of(&self, tokens: &[TokenWithSpan], params: &Params) -> Option<Shape> {
+        let is_like_others = self.principal.is_admin()
+            && !statement::asks_names(tokens)
+            && !asks_acquisition(tokens);
+        is_like_others.then(|| Shape::of(tokens, params)).flatten()
+    }
+
     /// The answer of a query whose shape has a template. Without one, and where anything is wrong, the whole way says what.
     async fn by_template(
         &self,
@@ -462,18 +483,11 @@ impl Sql {
         shape: &Shape,
     ) -> Result<Option<Answer>, Error> {
         let reading = self.reading();
-        let Some(schema) = reading.snapshot.default_schema(database) else {
-            return Ok(None);
-        };
-        let place = NameScope {
-            database: database.to_owned(),
-            schema: self.schema.clone().unwrap_or(schema),
-        };
-        let planner = &self.queries.planner;
-        let Some(BoundTemplate { bound, headings }) = planner.template(&reading, &place, shape)
+        let Some(BoundTemplate { bound, headings }) = self.template(&reading, database, shape)
         else {
             return Ok(None);
         };
+        let planner = &self.queries.planner;
         let running = self.start(database, sql);
         running.begin().await?;
         let plan = match bound {
@@ -481,6 +495,16 @@ impl Sql {
             Bound::Series(series) => {
                 let answer = self.by_series(&reading, series, headings.as_ref(), running);
                 return Ok(Some(answer));
+            }
+            Bound::Whole(plan) => {
+                let query = PhysicalQuery {
+                    plan,
+                    lists_functions: false,
+                    headings,
+                };
+                return self
+                    .answer(self.shared().session(), query, running)
+                    .map(Some);
             }
         };
         let session = self.shared().session();

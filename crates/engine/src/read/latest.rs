@@ -53,7 +53,8 @@ enum Known {
     Run(Arc<Run>),
 }
 
-/// The last rows of series of a table, which ascend; `fields` are positions in its schema. `None` = one of them is text.
+/// The last rows of series of a table, which ascend; `fields` are positions in its schema. `None` = one of them is no field.
+/// Of texts is known what runs have, and where groups have none.
 pub(crate) fn last_rows(
     moment: &Moment,
     table: &Arc<TableSchema>,
@@ -124,7 +125,7 @@ pub(crate) fn last_rows(
         columns: Vec::with_capacity(kinds.len()),
         rest: Vec::new(),
     };
-    // Of groups that have a field as another type nothing is known.
+    // Of groups that have a field as another type, or texts, nothing is known.
     for (source, known) in sources.iter().zip(&mut known) {
         let (Source::Group { segment, group, .. }, Known::Group(columns)) = (source, known) else {
             continue;
@@ -179,7 +180,7 @@ fn kinds(table: &TableSchema, fields: &[usize]) -> Option<Vec<(ColumnId, Physica
         };
         let field = table.fields.get(at)?;
         match field.kind {
-            ColumnKind::Field(PhysicalType::Text | PhysicalType::Bytes) | ColumnKind::Tag => None,
+            ColumnKind::Tag => None,
             ColumnKind::Field(kind) => Some((field.id, kind)),
         }
     };
@@ -254,50 +255,62 @@ fn gather(
     cast_runs.resize_with(known.len(), || None);
     let mut column = Column::new(id, kind);
     for &(source, at) in rows {
-        let value = match known.get(source as usize) {
+        match known.get(source as usize) {
             Some(Known::Group(columns)) => {
                 let own = columns.get(field).and_then(Option::as_ref);
-                own.and_then(|own| own.get(at as usize))
+                let bits = own.and_then(|own| own.get(at as usize));
+                push(&mut column, bits.map(Cell::Bits));
             }
             Some(Known::Run(run)) => {
                 let own = run.rows.columns.iter().find(|column| column.id == id);
-                own.and_then(|own| {
+                let own = own.and_then(|own| {
                     if own.values.kind() == kind {
-                        return bits(own, at as usize);
+                        return Some(own);
                     }
                     // It is older than its field's type.
                     let slot = cast_runs.get_mut(source as usize)?;
-                    bits(slot.get_or_insert_with(|| cast(own, kind)), at as usize)
-                })
+                    Some(&*slot.get_or_insert_with(|| cast(own, kind)))
+                });
+                push(&mut column, own.and_then(|own| cell(own, at as usize)));
             }
-            None => None,
-        };
-        push(&mut column, value);
+            None => push(&mut column, None),
+        }
     }
     column
 }
 
-fn bits(column: &Column, row: usize) -> Option<u64> {
+/// A value.
+#[derive(Debug, Clone, Copy)]
+enum Cell<'a> {
+    Bits(u64),
+    Text(&'a [u8]),
+}
+
+fn cell(column: &Column, row: usize) -> Option<Cell<'_>> {
     if !column.validity.is_valid(row) {
         return None;
     }
     Some(match &column.values {
-        Values::I64(values) => values.get(row)?.cast_unsigned(),
-        Values::U64(values) => *values.get(row)?,
-        Values::F64(values) => values.get(row)?.to_bits(),
-        Values::Bool(values) => u64::from(*values.get(row)?),
-        Values::Text(_) | Values::Bytes(_) => return None,
+        Values::I64(values) => Cell::Bits(values.get(row)?.cast_unsigned()),
+        Values::U64(values) => Cell::Bits(*values.get(row)?),
+        Values::F64(values) => Cell::Bits(values.get(row)?.to_bits()),
+        Values::Bool(values) => Cell::Bits(u64::from(*values.get(row)?)),
+        Values::Text(strings) | Values::Bytes(strings) => Cell::Text(strings.get(row)),
     })
 }
 
-fn push(column: &mut Column, value: Option<u64>) {
-    let bits = value.unwrap_or(0);
+fn push(column: &mut Column, value: Option<Cell<'_>>) {
+    let (bits, text) = match value {
+        Some(Cell::Bits(bits)) => (bits, &[][..]),
+        Some(Cell::Text(text)) => (0, text),
+        None => (0, &[][..]),
+    };
     match &mut column.values {
         Values::I64(values) => values.push(bits.cast_signed()),
         Values::U64(values) => values.push(bits),
         Values::F64(values) => values.push(f64::from_bits(bits)),
         Values::Bool(values) => values.push(bits != 0),
-        Values::Text(strings) | Values::Bytes(strings) => strings.push(&[]),
+        Values::Text(strings) | Values::Bytes(strings) => strings.push(text),
     }
     column.validity.push(value.is_some());
 }

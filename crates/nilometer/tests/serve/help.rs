@@ -22,7 +22,6 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "load"],
     &["bench", "queries"],
     &["bench", "tstorage"],
-    &["bench", "edge"],
     &["completions"],
     &["man"],
     &["config"],

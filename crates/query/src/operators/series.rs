@@ -90,8 +90,7 @@ impl TableProvider for SeriesTable {
 
 /// A [`Choice`] that is being planned.
 struct Choosing<'a> {
-    tag: Arc<str>,
-    column: usize,
+    by: ChosenBy,
     input: Planned<'a>,
 }
 
@@ -103,16 +102,18 @@ impl<'a> Choosing<'a> {
         // Its rules have seen it as a part of the whole.
         let planner = session.query_planner();
         Ok(Self {
-            tag: Arc::from(chosen.tag.as_str()),
-            column: chosen.column,
+            by: ChosenBy {
+                tag: Arc::from(chosen.tag.as_str()),
+                column: chosen.column,
+                is_of_now: chosen.is_of_now,
+            },
             input: planner.create_physical_plan(&chosen.plan, session),
         })
     }
 
     async fn planned(self) -> Result<Choice> {
         Ok(Choice {
-            tag: self.tag,
-            column: self.column,
+            by: self.by,
             input: self.input.await?,
         })
     }
@@ -121,9 +122,17 @@ impl<'a> Choosing<'a> {
 /// What chooses the values of a tag.
 #[derive(Debug, Clone)]
 struct Choice {
-    tag: Arc<str>,
-    column: usize,
+    by: ChosenBy,
     input: Arc<dyn ExecutionPlan>,
+}
+
+/// By which column of its input the values of which tag are chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct ChosenBy {
+    pub(crate) tag: Arc<str>,
+    pub(crate) column: usize,
+    /// That they are is known of the values that there are now.
+    pub(crate) is_of_now: bool,
 }
 
 /// The operator. It has one partition: the query itself has several threads read.
@@ -161,6 +170,41 @@ impl SeriesExec {
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
+
+    /// The operator of a template, whose properties are known.
+    pub(crate) fn bound(
+        query: Arc<SeriesQuery>,
+        columns: Columns,
+        table: TableRead,
+        chosen: Option<(ChosenBy, Arc<dyn ExecutionPlan>)>,
+        properties: Arc<PlanProperties>,
+    ) -> Self {
+        Self {
+            query,
+            columns,
+            table,
+            chosen: chosen.map(|(by, input)| Choice { by, input }),
+            properties,
+            observed: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    pub(crate) fn query(&self) -> &SeriesQuery {
+        &self.query
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    pub(crate) fn table(&self) -> &TableRead {
+        &self.table
+    }
+
+    pub(crate) fn chosen_by(&self) -> Option<ChosenBy> {
+        self.chosen.as_ref().map(|chosen| chosen.by.clone())
+    }
 }
 
 /// Starts the query of a template in a statement.
@@ -183,7 +227,7 @@ impl DisplayAs for SeriesExec {
         }
         f.write_str(&one_line(&self.query))?;
         if let Some(chosen) = &self.chosen {
-            write!(f, "; tags {} in (the input)", chosen.tag)?;
+            write!(f, "; tags {} in (the input)", chosen.by.tag)?;
         }
         let (request, narrowing) = self.table.scan();
         let schema = self.table.schema.arrow_schema();
@@ -299,7 +343,7 @@ impl ExecutionPlan for SeriesExec {
         );
         if let Some(chosen) = &self.chosen {
             let input = chosen.input.execute(0, task)?;
-            stream = stream.choosing(input, Arc::clone(&chosen.tag), chosen.column);
+            stream = stream.choosing(input, Arc::clone(&chosen.by.tag), chosen.by.column);
         }
         Ok(Box::pin(
             stream.measured(BaselineMetrics::new(&self.metrics, partition)),

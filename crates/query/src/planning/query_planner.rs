@@ -21,11 +21,12 @@ use crate::planning::enum_order;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
-use crate::planning::templates::{Asked, Bound, MayBe, Shape, Templates, now_of, resolved};
+use crate::planning::templates::{Asked, Bound, MayBe, Plans, Shape, Templates, now_of, resolved};
 use crate::statement::Question;
 use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
 use crate::tables::catalogue::ReadContext;
+use crate::tables::relation;
 
 /// Plans queries.
 pub(crate) struct QueryPlanner {
@@ -49,7 +50,7 @@ pub(crate) struct BoundTemplate {
     pub(crate) headings: Option<Names>,
 }
 
-/// Whether a statement names nothing but tables: what a view is may change while its tables stay.
+/// Whether a statement names nothing but tables and relations: what a view is may change while its tables stay.
 fn names_tables(
     reading: &ReadContext,
     session: &SessionState,
@@ -62,7 +63,7 @@ fn names_tables(
         let table = reading
             .snapshot
             .table(&name.database, &name.schema, &name.table);
-        table.is_some()
+        table.is_some() || relation::find(&reading.snapshot, &name).is_some()
     };
     references.is_ok_and(|references| references.iter().all(is_table))
 }
@@ -131,9 +132,13 @@ impl QueryPlanner {
             now_ns: now_of(session.execution_props()),
             sums_numeric: reading.sums_numeric(),
         };
-        let learn = |optimized: &LogicalPlan, is_plain: bool| {
+        let learn = |optimized: &LogicalPlan, physical: &Arc<dyn ExecutionPlan>, is_plain: bool| {
             if let Some(shape) = shape {
-                let plans = (&asked, optimized);
+                let plans = Plans {
+                    asked: &asked,
+                    optimized,
+                    physical,
+                };
                 let may_be = self.may_be(is_plain);
                 self.templates
                     .learn((place, &moment), shape, plans, headings.as_ref(), may_be);
@@ -155,27 +160,29 @@ impl QueryPlanner {
         }
     }
 
-    /// The way of a logical plan; `learn` gets the optimized one, and whether it is plain.
+    /// The way of a logical plan; `learn` gets the optimized one, the physical one, and whether it is plain.
     pub(crate) async fn plan_logical(
         &self,
         session: &SessionState,
         plan: &LogicalPlan,
         memory: &Arc<dyn MemoryPool>,
-        learn: impl FnOnce(&LogicalPlan, bool),
+        learn: impl FnOnce(&LogicalPlan, &Arc<dyn ExecutionPlan>, bool),
     ) -> Result<PhysicalQuery, Error> {
         let lists_functions = reads_information_schema(plan)?;
         let plan = if is_plain(plan)? {
             let optimized = session.optimize(plan)?;
-            learn(&optimized, true);
             let planner = session.query_planner();
-            planner.create_physical_plan(&optimized, session).await?
+            let physical = planner.create_physical_plan(&optimized, session).await?;
+            learn(&optimized, &physical, true);
+            physical
         } else {
             let charged = window::charge(plan.clone(), memory)?;
             let session = self.with_all_rules(session);
             let optimized = session.optimize(&charged)?;
-            learn(&optimized, false);
             let planner = session.query_planner();
-            planner.create_physical_plan(&optimized, &session).await?
+            let physical = planner.create_physical_plan(&optimized, &session).await?;
+            learn(&optimized, &physical, false);
+            physical
         };
         Ok(PhysicalQuery {
             plan,
@@ -215,7 +222,8 @@ impl QueryPlanner {
         let all = self.with_all_rules(&session);
         let shown =
             |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
-        let fewer = shown(session.create_physical_plan(&plan).await?);
+        let physical = session.create_physical_plan(&plan).await?;
+        let fewer = shown(Arc::clone(&physical));
         let all = shown(all.create_physical_plan(&plan).await?);
         let mut by_template = fewer.clone();
         if let Some(shape) = shape {
@@ -231,7 +239,11 @@ impl QueryPlanner {
                 self.templates.learn(
                     (place, &moment),
                     shape,
-                    (&asked, &optimized),
+                    Plans {
+                        asked: &asked,
+                        optimized: &optimized,
+                        physical: &physical,
+                    },
                     headings.as_ref(),
                     may_be,
                 );
@@ -250,6 +262,7 @@ impl QueryPlanner {
                         by_template = query;
                     }
                 }
+                Some(Bound::Whole(plan)) => by_template = shown(plan),
                 None => {}
             }
         }

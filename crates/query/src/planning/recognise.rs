@@ -7,6 +7,7 @@
 //! A plan is looked through from the scan upwards (`view.rs`): each node adds to what is known of the question, or ends the
 //! attempt. What is known at the end is written down as a `Shape` (`finish.rs`).
 
+mod buckets;
 mod calculated;
 mod chosen;
 mod condition;
@@ -67,7 +68,10 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
             }
             None => match joined::series_first(&node)? {
                 Some(first) => Transformed::yes(first),
-                None => Transformed::no(node),
+                None => match buckets::within(&node)? {
+                    Some(finest) => Transformed::yes(finest),
+                    None => Transformed::no(node),
+                },
             },
         })
     })?;

@@ -105,6 +105,48 @@ impl TableRead {
     }
 }
 
+/// A table that is to be read, in whichever snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct Unpinned {
+    pub(crate) schema: Arc<TableSchema>,
+    threads: usize,
+    pub(crate) name: TableName,
+    pub(crate) pushdown: Pushdown,
+    columns: Vec<usize>,
+    narrowing: Narrowing,
+    limit: Option<usize>,
+}
+
+impl TableRead {
+    /// The same without its snapshot.
+    pub(crate) fn unpinned(&self) -> Unpinned {
+        Unpinned {
+            schema: Arc::clone(&self.schema),
+            threads: self.threads,
+            name: self.name.clone(),
+            pushdown: self.pushdown.clone(),
+            columns: self.columns.clone(),
+            narrowing: self.narrowing.clone(),
+            limit: self.limit,
+        }
+    }
+}
+
+impl Unpinned {
+    pub(crate) fn read(&self, snapshot: &Arc<Snapshot>) -> TableRead {
+        TableRead {
+            snapshot: Arc::clone(snapshot),
+            schema: Arc::clone(&self.schema),
+            threads: self.threads,
+            name: self.name.clone(),
+            pushdown: self.pushdown.clone(),
+            columns: self.columns.clone(),
+            narrowing: self.narrowing.clone(),
+            limit: self.limit,
+        }
+    }
+}
+
 /// What chooses.
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
@@ -114,6 +156,8 @@ pub(crate) struct Chosen {
     pub(crate) plan: Arc<LogicalPlan>,
     /// Which of its columns.
     pub(crate) column: usize,
+    /// That its values can be those of the tag is known of the values that there are now.
+    pub(crate) is_of_now: bool,
 }
 
 /// A series query, and what is answered of it.

@@ -3,7 +3,8 @@
 //! A dashboard asks the same few statements all day with other times and other tag values. Most of the work of a narrow one
 //! is to find out what it means, and that does not change with them. The next statement of the same shape puts its literals
 //! into the series query of the first (`series.rs`), and runs it without a planner. A plain query that is none puts them into
-//! the optimized plan of the first (`bind.rs`), and is planned on from there.
+//! the optimized plan of the first (`bind.rs`), and is planned on from there. Of joins, sub-selects and windows over series
+//! queries and relations the physical plan is kept, with holes in the place of what reads (`whole.rs`).
 //!
 //! Does: keep queries and plans by shape (`shape.rs`) and place, give them back with other literals, forget the ones that were
 //! not asked for the longest. Does not: keep a snapshot, a physical plan, or anything of a statement whose plan could be another
@@ -11,16 +12,20 @@
 //! afresh.
 
 mod bind;
+mod compared;
 mod series;
 mod shape;
 mod slots;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow::datatypes::SchemaRef;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlan;
-use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
+use datafusion::physical_plan::ExecutionPlan;
+use nilometer_engine::{Charge, MemoryBudget, MemoryUse, Snapshot};
 
 use crate::planning::recognise;
 use crate::planning::recognised::BoundSeries;
@@ -29,10 +34,12 @@ use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::table::Table;
 use bind::Template;
+use compared::compared;
 use series::SeriesTemplate;
 pub(crate) use shape::{Shape, now_of};
 pub(crate) use slots::Asked;
 use slots::Slots;
+use whole::PlanTemplate;
 
 /// Templates that are kept. A dashboard has some dozens of statements.
 const TEMPLATES_MAX: usize = 256;
@@ -71,15 +78,33 @@ struct Key {
 enum Kind {
     Series(Arc<SeriesTemplate>),
     Plan(Arc<Template>),
+    Whole(Arc<PlanTemplate>),
 }
 
 impl Kind {
-    fn slots(&self) -> &Slots {
-        match self {
+    /// Whether what it reads is what it was. Every change of a table gives it another schema, and a template holds its own, so
+    /// that no other can be there.
+    fn is_of(&self, snapshot: &Snapshot) -> bool {
+        let slots = match self {
             Self::Series(series) => series.slots(),
             Self::Plan(plan) => plan.slots(),
-        }
+            Self::Whole(whole) => return whole.is_of(snapshot),
+        };
+        let name = &slots.name;
+        let schema = snapshot.table(&name.database, &name.schema, &name.table);
+        schema.is_some_and(|schema| Arc::ptr_eq(&schema, &slots.schema))
     }
+}
+
+/// The plans of one statement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plans<'a> {
+    /// Before the rules.
+    pub(crate) asked: &'a LogicalPlan,
+    /// After them.
+    pub(crate) optimized: &'a LogicalPlan,
+    /// What runs.
+    pub(crate) physical: &'a Arc<dyn ExecutionPlan>,
 }
 
 /// A statement with its own values.
@@ -89,6 +114,19 @@ pub(crate) enum Bound {
     Series(BoundSeries),
     /// Its optimized plan.
     Plan(Box<LogicalPlan>),
+    /// Its physical plan.
+    Whole(Arc<dyn ExecutionPlan>),
+}
+
+impl Bound {
+    /// The columns of its answer.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Series(series) => Arc::clone(&series.columns.schema),
+            Self::Plan(plan) => Arc::clone(plan.schema().inner()),
+            Self::Whole(plan) => plan.schema(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -140,15 +178,11 @@ impl Templates {
             entry.used = now;
             (entry.kind.clone(), entry.headings.clone())
         };
-        let slots = kind.slots();
-        let name = &slots.name;
         let snapshot = &reading.snapshot;
-        let schema = snapshot.table(&name.database, &name.schema, &name.table);
-        // Every change of a table gives it another schema, and the template holds its own, so that no other can be there.
-        let Some(schema) = schema.filter(|schema| Arc::ptr_eq(schema, &slots.schema)) else {
+        if !kind.is_of(snapshot) {
             self.lock().remove(&key);
             return None;
-        };
+        }
         let bound = match &kind {
             Kind::Series(series) => Bound::Series(BoundSeries {
                 query: Arc::new(series.bind(shape.values(), &asked)?),
@@ -157,10 +191,13 @@ impl Templates {
             }),
             Kind::Plan(plan) => {
                 let threads = reading.shared.options.threads;
-                let table = Table::new(Arc::clone(snapshot), schema, name.clone(), threads);
+                let Slots { name, schema, .. } = plan.slots();
+                let (schema, name) = (Arc::clone(schema), name.clone());
+                let table = Table::new(Arc::clone(snapshot), schema, name, threads);
                 let source = provider_as_source(Arc::new(table));
                 Bound::Plan(Box::new(plan.bind(shape.values(), &asked, &source)?))
             }
+            Kind::Whole(whole) => Bound::Whole(whole.bind(shape.values(), &asked, snapshot)?),
         };
         Some((bound, headings))
     }
@@ -170,7 +207,7 @@ impl Templates {
         &self,
         (place, asked): (&NameScope, &Asked<'_>),
         shape: &Shape,
-        plans: (&LogicalPlan, &LogicalPlan),
+        plans: Plans<'_>,
         headings: Option<&Names>,
         may_be: MayBe,
     ) {
@@ -214,30 +251,38 @@ pub(crate) struct MayBe {
 fn kind_of(
     (place, asked): (&NameScope, &Asked<'_>),
     shape: &Shape,
-    (plan, optimized): (&LogicalPlan, &LogicalPlan),
+    plans: Plans<'_>,
     may_be: MayBe,
 ) -> datafusion::common::Result<Option<(Kind, usize)>> {
-    let Some(slots) = Slots::find(place, shape.values(), (plan, optimized), asked)? else {
-        return Ok(None);
-    };
+    let optimized = plans.optimized;
+    let slots = Slots::find(place, shape.values(), (plans.asked, optimized), asked)?;
     if may_be.series
+        && let Some(slots) = &slots
         && let Some(found) = recognise::whole(optimized, &slots.filters)?
         && Arc::ptr_eq(&found.table.schema, &slots.schema)
         && found.chosen.is_none()
     {
-        let series = SeriesTemplate::of(slots, found);
+        let series = SeriesTemplate::of(slots.clone(), found);
         let bytes = series.bytes();
         return Ok(Some((Kind::Series(Arc::new(series)), bytes)));
     }
     // A plan without values is as quickly made as bound.
-    if !may_be.plan || shape.values().is_empty() {
-        return Ok(None);
+    if may_be.plan
+        && !shape.values().is_empty()
+        && let Some(slots) = slots
+        && let Some(plan) = Template::of(slots, optimized)
+    {
+        let bytes = plan.bytes()?;
+        return Ok(Some((Kind::Plan(Arc::new(plan)), bytes)));
     }
-    let Some(plan) = Template::of(slots, optimized) else {
-        return Ok(None);
-    };
-    let bytes = plan.bytes()?;
-    Ok(Some((Kind::Plan(Arc::new(plan)), bytes)))
+    if may_be.series
+        && let Some(compared) = compared(shape.values(), (plans.asked, optimized), asked)?
+        && let Some(whole) = PlanTemplate::of(plans.physical, compared)?
+    {
+        let bytes = whole.bytes();
+        return Ok(Some((Kind::Whole(Arc::new(whole)), bytes)));
+    }
+    Ok(None)
 }
 
 impl Kept {

@@ -17,6 +17,7 @@ use crate::Params;
 use crate::error::Error;
 use crate::limits::memory::pool;
 use crate::limits::plan_time;
+use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, Path};
 use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Statement, parameter_types};
@@ -35,6 +36,15 @@ impl Sql {
         let bounds = Bounds::of(self.options());
         let tokens = statement::tokens(sql, bounds)?;
         let count = parameter_types::numbers(&tokens).max(known.len());
+        if count == 0
+            && let Some(shape) = self.shape_of(&tokens, &Params::new())
+            && let Some(found) = self.template(&self.reading(), database, &shape)
+        {
+            return Ok(Description {
+                parameters: Vec::new(),
+                columns: Some(headed(&found.bound.schema(), found.headings.as_ref())),
+            });
+        }
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
@@ -73,17 +83,9 @@ impl Sql {
         let planning = planner.plan(&reading, &session, &place, *question, None, &memory);
         let query = plan_time::within(&running, planning).await?;
         let schema = query.plan.schema();
-        let schema = match &query.headings {
-            Some(names) if names.len() == schema.fields().len() => {
-                let fields = schema.fields().iter().zip(names.iter());
-                let fields = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
-                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-            }
-            _ => schema,
-        };
         Ok(Description {
             parameters,
-            columns: Some(schema),
+            columns: Some(headed(&schema, query.headings.as_ref())),
         })
     }
 
@@ -187,5 +189,17 @@ impl Sql {
             columns.remove(&name);
         }
         columns
+    }
+}
+
+/// Columns under the names of the answer.
+fn headed(schema: &SchemaRef, headings: Option<&Names>) -> SchemaRef {
+    match headings {
+        Some(names) if names.len() == schema.fields().len() => {
+            let fields = schema.fields().iter().zip(names.iter());
+            let fields = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
+            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        }
+        _ => Arc::clone(schema),
     }
 }

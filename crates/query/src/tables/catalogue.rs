@@ -520,7 +520,7 @@ impl ReadContext {
             for reads in &self.reads {
                 reads.relation(reader.schema().id);
             }
-            return Some(Arc::new(RelationTable::new(reader, name.shown())));
+            return Some(Arc::new(RelationTable::new(reader, name.clone())));
         }
         match define::view(&self.snapshot, &name.database, &name.schema, &name.table) {
             Some(query) => {

@@ -1,24 +1,26 @@
 //! Relations as the planner sees them: tables without time, read from memory.
 //!
-//! Does: find them by name, and look a row up where the conditions name a whole key. Does not: write them
-//! (`write/relation.rs` does), or show the relations that views are kept in.
+//! Does: find them by name, answer simple conditions (`relation/condition.rs`), and look rows up where those name a whole key.
+//! Does not: write them (`write/relation.rs` does), or show the relations that views are kept in.
 
+mod condition;
 mod scan;
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, internal_err};
 use datafusion::datasource::TableType;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use nilometer_engine::{RelationReader, RelationSchema, ShownColumns, Snapshot, Value};
+use nilometer_engine::{RelationReader, RelationSchema, ShownColumns, Snapshot};
 use nilometer_service::define;
 
 use crate::statement::name::TableName;
 use crate::tables::planned::scan_at_once;
-use scan::{RelationScan, Wanted};
+pub(crate) use condition::Condition;
+pub(crate) use scan::{RelationScan, Wanted};
 
 /// A relation by its name, as a snapshot has it.
 pub(crate) fn find(snapshot: &Snapshot, name: &TableName) -> Option<RelationReader> {
@@ -40,77 +42,22 @@ pub(crate) fn kind_of(relation: &RelationSchema, position: usize) -> &'static st
 pub(crate) struct RelationTable {
     reader: RelationReader,
     shown: Arc<ShownColumns>,
-    /// `database.schema.table`, for EXPLAIN.
-    name: String,
+    name: TableName,
 }
 
 impl RelationTable {
-    pub(crate) fn new(reader: RelationReader, name: String) -> Self {
+    /// What it is, as the store has it.
+    pub(crate) fn relation(&self) -> &Arc<RelationSchema> {
+        self.reader.schema()
+    }
+
+    pub(crate) fn new(reader: RelationReader, name: TableName) -> Self {
         Self {
             shown: Arc::new(reader.schema().shown_columns()),
             reader,
             name,
         }
     }
-
-    /// The key whose columns all have a value in these conditions, with its values.
-    fn key(&self, filters: &[Expr]) -> Option<(Option<usize>, Vec<Value>)> {
-        let schema = self.reader.schema();
-        let given: Vec<(usize, Value)> = filters
-            .iter()
-            .filter_map(|filter| equality(schema, filter))
-            .collect();
-        let unique = schema.unique.iter().enumerate();
-        let keys = std::iter::once((None, &schema.primary_key))
-            .chain(unique.map(|(at, key)| (Some(at), key)));
-        for (number, key) in keys {
-            let values: Option<Vec<Value>> = key
-                .iter()
-                .map(|&wanted| {
-                    let mut given = given.iter();
-                    let found = given.find(|(at, _)| *at == wanted as usize)?;
-                    Some(found.1.clone())
-                })
-                .collect();
-            if let Some(values) = values {
-                return Some((number, values));
-            }
-        }
-        None
-    }
-}
-
-/// A column and the value that a condition says it has. Floats are left to the planner, whose NaN is no key.
-fn equality(schema: &RelationSchema, filter: &Expr) -> Option<(usize, Value)> {
-    let Expr::BinaryExpr(BinaryExpr {
-        left,
-        op: Operator::Eq,
-        right,
-    }) = filter
-    else {
-        return None;
-    };
-    let ((Expr::Column(column), Expr::Literal(literal, _))
-    | (Expr::Literal(literal, _), Expr::Column(column))) = (left.as_ref(), right.as_ref())
-    else {
-        return None;
-    };
-    let mut columns = schema.columns.iter();
-    let at = columns.position(|known| known.name == column.name)?;
-    // What is stored otherwise than it is shown is compared by the planner.
-    if schema.of(at).is_some_and(|of| !of.is_shown_as_stored()) {
-        return None;
-    }
-    let value = match literal {
-        ScalarValue::Int64(Some(value)) => Value::from(*value),
-        ScalarValue::UInt64(Some(value)) => Value::from(*value),
-        ScalarValue::Boolean(Some(value)) => Value::from(*value),
-        ScalarValue::Utf8(Some(value)) => Value::from(value.as_str()),
-        ScalarValue::Binary(Some(value)) => Value::from(value.as_slice()),
-        _ => return None,
-    };
-    let kind = schema.columns.get(at)?.kind;
-    (value.kind() == Some(kind)).then_some((at, value))
 }
 
 impl TableProvider for RelationTable {
@@ -128,8 +75,8 @@ impl TableProvider for RelationTable {
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let schema = self.reader.schema();
         let pushed = filters.iter().map(|filter| {
-            if equality(schema, filter).is_some() {
-                TableProviderFilterPushDown::Inexact
+            if Condition::of(schema, filter).is_some() {
+                TableProviderFilterPushDown::Exact
             } else {
                 TableProviderFilterPushDown::Unsupported
             }
@@ -151,11 +98,16 @@ impl RelationTable {
             .cloned()
             .unwrap_or_else(|| (0..self.shown.len()).collect());
         let arrow = Arc::new(self.shown.schema.project(&columns)?);
+        let schema = self.reader.schema();
+        let conditions = filters.iter().map(|filter| Condition::of(schema, filter));
+        let Some(conditions) = conditions.collect() else {
+            return internal_err!("a relation is asked for what it does not answer");
+        };
         let wanted = Wanted {
             reader: self.reader.clone(),
             columns,
             shown: Arc::clone(&self.shown),
-            key: self.key(filters),
+            conditions,
         };
         Ok(Arc::new(RelationScan::new(
             wanted,

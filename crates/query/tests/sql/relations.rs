@@ -23,7 +23,12 @@ async fn a_row_is_looked_up_where_a_whole_key_is_given_and_else_all_are_read() {
         ("id = 2", "primary key=(2)"),
         ("name = 'b' AND hits < 9", "unique key=(\"b\")"),
         ("id > 2", "rows=3"),
-        ("id = 2 OR id = 3", "rows=3"),
+        ("id = 2 OR id = 3", "primary key=(2) or (3)"),
+        ("id IN (1, 2, 3, 4)", "primary key=(1) or (2) or (3) or (4)"),
+        (
+            "hits IN (7, 9) AND name IS NOT NULL",
+            "rows=3, where hits in (7, 9) and name is not null",
+        ),
     ] {
         let plan = store
             .rows(&format!("EXPLAIN SELECT hits FROM tags WHERE {condition}"))

@@ -9,6 +9,7 @@
 )]
 
 mod data;
+mod joined;
 mod questions;
 
 use std::sync::Arc;

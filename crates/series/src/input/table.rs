@@ -337,6 +337,12 @@ impl Table {
         let Some(last) = snapshot.last_rows(&self.schema, &self.series, &fields, range)? else {
             return Ok(None);
         };
+        for column in &last.columns {
+            // Texts are as long as they are.
+            if !column.data_type().is_primitive() {
+                charge.grow(column.get_array_memory_size())?;
+            }
+        }
         let rows = last.positions.len();
         let positions = || last.positions.iter().map(|at| *at as usize);
         let mut found = last.columns.into_iter();

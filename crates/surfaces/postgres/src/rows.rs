@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use bytes::{BufMut, BytesMut};
 
 use crate::copy::format::{CopyFormat, CopyWriter};
-use crate::values::column::Column;
+use crate::values::column::{Column, Fixed};
 use crate::values::kind::{Format, Kind};
 use crate::values::moment::Zone;
 use crate::wire::replies::ColumnOf;
@@ -25,6 +25,9 @@ pub(crate) fn columns_of(schema: &Schema) -> Vec<ColumnOf> {
     });
     columns.collect()
 }
+
+/// Bytes of a row that are gathered before they are added.
+const GATHERED_BYTES: usize = 256;
 
 /// How rows are written.
 #[derive(Debug, Clone)]
@@ -119,9 +122,26 @@ impl Encoder {
         out.put_u8(b'D');
         out.put_i32(0);
         out.put_u16(u16::try_from(columns.0.len()).unwrap_or(u16::MAX));
+        // Values of few bytes are gathered, and added together.
+        let mut gathered = [0; GATHERED_BYTES];
+        let mut used = 0;
         for column in &columns.0 {
-            column.put(row, out)?;
+            let Some(fixed) = column.fixed(row) else {
+                out.extend_from_slice(gathered.get(..used).unwrap_or_default());
+                used = 0;
+                column.put(row, out)?;
+                continue;
+            };
+            if used + Fixed::BYTES_MAX > GATHERED_BYTES {
+                out.extend_from_slice(gathered.get(..used).unwrap_or_default());
+                used = 0;
+            }
+            if let Some(place) = gathered.get_mut(used..used + Fixed::BYTES_MAX) {
+                place.copy_from_slice(&fixed.bytes);
+            }
+            used += fixed.length;
         }
+        out.extend_from_slice(gathered.get(..used).unwrap_or_default());
         let length = out.len() - start - 1;
         let Some(length) = i32::try_from(length).ok().filter(|it| *it < i32::MAX / 2) else {
             return Err(ArrowError::InvalidArgumentError(

@@ -269,6 +269,20 @@ impl LatestColumn {
         Ok(found)
     }
 
+    /// Of a column that none of these rows has a value in; `None` = one may have.
+    pub(super) fn absent(directory: &GroupDirectory, latest: &Latest, column: u32) -> Option<Self> {
+        let rows = latest.series.len();
+        let chunk = directory.chunk(column);
+        let has_page = |&(block, _): &(u32, u32)| {
+            let length = chunk.and_then(|chunk| chunk.lengths.get(block as usize));
+            length.is_some_and(|&length| length > 0)
+        };
+        (!latest.places.iter().any(has_page)).then(|| Self {
+            bits: vec![0; rows],
+            valid: vec![false; rows],
+        })
+    }
+
     /// The value of the series at a place in the list; `None` = null.
     pub(crate) fn get(&self, at: usize) -> Option<u64> {
         let is_valid = self.valid.get(at).copied().unwrap_or(false);

@@ -404,7 +404,7 @@ impl Segment {
         }
     }
 
-    /// What these rows have in a column; `None` = it is text, or of another type there.
+    /// What these rows have in a column; `None` = one has a text, or it is of another type there.
     pub(crate) fn latest_column(
         &self,
         group: usize,
@@ -415,8 +415,13 @@ impl Segment {
             let directory = self.directory(group)?;
             let mut chunks = directory.chunks.iter();
             let is_other = chunks.any(|chunk| chunk.column == column && chunk.kind != kind);
-            if is_other || !latest::is_bits(kind) {
+            if is_other {
                 return Ok(CachedPart::LatestColumn(None));
+            }
+            if !latest::is_bits(kind) {
+                let latest = self.latest(group)?;
+                let absent = LatestColumn::absent(&directory, &latest, column);
+                return Ok(CachedPart::LatestColumn(absent.map(Arc::new)));
             }
             let blocks = directory.blocks.len();
             let pages = match self.statistics(group)? {

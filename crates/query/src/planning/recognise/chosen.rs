@@ -78,6 +78,7 @@ pub(super) fn chosen(mut view: View, join: &Join) -> Result<Option<View>> {
         tag: tag.name.clone(),
         plan: Arc::clone(&join.right),
         column: place,
+        is_of_now: tag.of().is_none() && !is_text,
     });
     Ok(Some(view))
 }

@@ -148,7 +148,7 @@ pub(super) fn grouped(mut view: View, aggregate: &Aggregate) -> Option<View> {
 }
 
 /// Whether each bucket of one kind lies in one of another kind.
-fn divides(fine: &Bucket, coarse: &Bucket) -> bool {
+pub(super) fn divides(fine: &Bucket, coarse: &Bucket) -> bool {
     let start = |bucket: &Bucket| match bucket.width {
         Width::Fixed(width) if bucket.is_contiguous() && bucket.offset.months == 0 => {
             Some((width, bucket.origin_ns.checked_add(bucket.offset.fixed_ns)?))

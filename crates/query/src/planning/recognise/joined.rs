@@ -278,7 +278,13 @@ fn rows_of(mut plan: &LogicalPlan) -> &LogicalPlan {
 
 /// Whether a plan is filtered rows of one relation, without anything that another reading would answer otherwise.
 fn is_filtered_relation(plan: &LogicalPlan) -> Result<bool> {
-    if !matches!(rows_of(plan), LogicalPlan::Filter(_)) || reads_tables(plan)? {
+    let is_filtered = match rows_of(plan) {
+        LogicalPlan::Filter(_) => true,
+        // Those that the relation answers itself.
+        LogicalPlan::TableScan(scan) => !scan.filters.is_empty(),
+        _ => false,
+    };
+    if !is_filtered || reads_tables(plan)? {
         return Ok(false);
     }
     let mut is_same = true;

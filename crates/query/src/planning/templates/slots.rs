@@ -70,11 +70,11 @@ impl Reading {
 }
 
 /// A condition that compares with values of the shape.
-struct Slot<'a> {
-    column: &'a Column,
-    op: Operator,
-    values: Vec<&'a str>,
-    reading: Reading,
+pub(super) struct Slot<'a> {
+    pub(super) column: &'a Column,
+    pub(super) op: Operator,
+    pub(super) values: Vec<&'a str>,
+    pub(super) reading: Reading,
 }
 
 /// What a value stands for.
@@ -87,7 +87,7 @@ pub(super) enum Place {
 }
 
 /// Where the values of a shape are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slots {
     pub(super) name: TableName,
     pub(super) schema: Arc<TableSchema>,
@@ -172,7 +172,7 @@ impl Slots {
 }
 
 /// How often a plan has `now()`; `None` = something else in it has another value each time.
-fn moments_of(asked: &LogicalPlan) -> Result<Option<usize>> {
+pub(super) fn moments_of(asked: &LogicalPlan) -> Result<Option<usize>> {
     let mut moments = 0;
     let mut is_constant = true;
     asked.walk(&mut |node| {
@@ -275,7 +275,7 @@ fn slots<'a>(conditions: &[&'a Expr], schema: &TableSchema, zone: &Zone) -> Opti
 }
 
 /// Adds what a condition compares a column with.
-fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>, zone: &Zone) {
+pub(super) fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>, zone: &Zone) {
     let column = |expr: &'a Expr| match expr {
         Expr::Column(column) => Some(column),
         _ => None,

@@ -1,4 +1,7 @@
 //! The operator that reads a relation: one partition, whose rows are made into Arrow as they are asked for.
+//!
+//! Does: leave out rows that do not meet its conditions, and look rows up by a key that these name. Does not: keep anything of
+//! what it reads.
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,29 +26,94 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use nilometer_engine::{RelationBatches, RelationReader, ShownColumns, Value};
 
+use super::condition::Condition;
+use crate::statement::name::TableName;
+
+/// Rows of which a share meets conditions, as far as the planner knows.
+const SHARE_OF_ROWS: usize = 5;
+
 /// What is to be read.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub(super) reader: RelationReader,
+pub(crate) struct Wanted {
+    pub(crate) reader: RelationReader,
     /// Positions of columns.
-    pub(super) columns: Vec<usize>,
+    pub(crate) columns: Vec<usize>,
     /// How they are shown.
-    pub(super) shown: Arc<ShownColumns>,
-    /// The one row that has these values of the primary key, or of the unique key of this number.
-    pub(super) key: Option<(Option<usize>, Vec<Value>)>,
+    pub(crate) shown: Arc<ShownColumns>,
+    /// All of which each row meets.
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// Keys that are looked up in the place of a reading of all rows.
+#[derive(Debug)]
+struct Keys<'a> {
+    /// Of the primary key, or of the unique key of this number.
+    unique: Option<usize>,
+    /// The values of each.
+    keys: Vec<Vec<&'a Value>>,
+}
+
+impl Wanted {
+    /// The keys that the conditions name: of one column any of some values, of several one each.
+    fn keys(&self) -> Option<Keys<'_>> {
+        let schema = self.reader.schema();
+        let values_of = |column: u32| {
+            let mut conditions = self.conditions.iter();
+            conditions.find_map(|of| of.values_of(column as usize))
+        };
+        let unique = schema.unique.iter().enumerate();
+        let known = std::iter::once((None, &schema.primary_key))
+            .chain(unique.map(|(at, key)| (Some(at), key)));
+        for (unique, key) in known {
+            let keys = match key.as_slice() {
+                [column] => values_of(*column).map(|all| all.iter().map(|one| vec![one]).collect()),
+                key => {
+                    let each = key.iter().map(|&column| match values_of(column)? {
+                        [one] => Some(one),
+                        _ => None,
+                    });
+                    each.collect::<Option<Vec<&Value>>>().map(|one| vec![one])
+                }
+            };
+            if let Some(keys) = keys {
+                return Some(Keys { unique, keys });
+            }
+        }
+        None
+    }
+
+    fn read(&self) -> RelationBatches {
+        let mut rows = match self.keys() {
+            Some(Keys { unique, keys }) => {
+                let found = keys.into_iter().filter_map(|key| {
+                    let key: Vec<Value> = key.into_iter().cloned().collect();
+                    match unique {
+                        None => self.reader.get(&key),
+                        Some(unique) => self.reader.get_unique(unique, &key),
+                    }
+                });
+                found.collect()
+            }
+            None => self.reader.rows(),
+        };
+        if !self.conditions.is_empty() {
+            rows.retain(|row| self.conditions.iter().all(|it| it.holds(row)));
+        }
+        self.reader.schema().batches(rows, &self.columns)
+    }
 }
 
 #[derive(Debug)]
-pub(super) struct RelationScan {
+pub(crate) struct RelationScan {
     wanted: Wanted,
     arrow: SchemaRef,
-    name: String,
+    name: TableName,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl RelationScan {
-    pub(super) fn new(wanted: Wanted, arrow: SchemaRef, name: String) -> Self {
+    pub(crate) fn new(wanted: Wanted, arrow: SchemaRef, name: TableName) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&arrow)),
             Partitioning::UnknownPartitioning(1),
@@ -62,23 +130,28 @@ impl RelationScan {
         }
     }
 
-    fn rows_estimate(&self) -> usize {
-        match &self.wanted.key {
-            Some(_) => 1,
-            None => self.wanted.reader.rows_estimate(),
+    /// The same with properties that are known.
+    pub(crate) fn with_properties(self, properties: &Arc<PlanProperties>) -> Self {
+        Self {
+            properties: Arc::clone(properties),
+            ..self
         }
     }
 
-    fn read(&self) -> RelationBatches {
-        let Wanted {
-            reader,
-            columns,
-            key,
-            ..
-        } = &self.wanted;
-        match key {
-            Some((unique, values)) => reader.read_key(*unique, values, columns),
-            None => reader.read(columns),
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    pub(crate) fn table(&self) -> &TableName {
+        &self.name
+    }
+
+    fn rows_estimate(&self) -> usize {
+        let all = self.wanted.reader.rows_estimate();
+        match self.wanted.keys() {
+            Some(keys) => keys.keys.len(),
+            None if self.wanted.conditions.is_empty() => all,
+            None => all.div_ceil(SHARE_OF_ROWS),
         }
     }
 }
@@ -90,18 +163,36 @@ impl DisplayAs for RelationScan {
         }
         let fields = self.arrow.fields().iter();
         let columns: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
-        write!(f, "table={}, columns=[{}]", self.name, columns.join(", "))?;
-        match &self.wanted.key {
-            None => write!(f, ", rows={}", self.rows_estimate()),
-            Some((unique, values)) => {
-                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+        write!(
+            f,
+            "table={}, columns=[{}]",
+            self.name.shown(),
+            columns.join(", ")
+        )?;
+        let schema = self.wanted.reader.schema();
+        match self.wanted.keys() {
+            None => {
+                write!(f, ", rows={}", self.wanted.reader.rows_estimate())?;
+            }
+            Some(Keys { unique, keys }) => {
                 let key = match unique {
                     None => "primary key",
                     Some(_) => "unique key",
                 };
-                write!(f, ", {key}=({})", values.join(", "))
+                let shown = |key: &Vec<&Value>| {
+                    let values: Vec<String> = key.iter().map(ToString::to_string).collect();
+                    format!("({})", values.join(", "))
+                };
+                let keys: Vec<String> = keys.iter().map(shown).collect();
+                write!(f, ", {key}={}", keys.join(" or "))?;
             }
         }
+        let conditions = self.wanted.conditions.iter();
+        let shown: Vec<String> = conditions.map(|it| it.shown(schema).to_string()).collect();
+        if !shown.is_empty() {
+            write!(f, ", where {}", shown.join(" and "))?;
+        }
+        Ok(())
     }
 }
 
@@ -148,7 +239,7 @@ impl ExecutionPlan for RelationScan {
     ) -> Result<SendableRecordBatchStream> {
         Ok(Box::pin(cooperative(Rows {
             arrow: Arc::clone(&self.arrow),
-            batches: self.read(),
+            batches: self.wanted.read(),
             shown: Arc::clone(&self.wanted.shown),
             columns: self.wanted.columns.clone(),
             metrics: BaselineMetrics::new(&self.metrics, partition),

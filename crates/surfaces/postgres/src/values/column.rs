@@ -36,6 +36,37 @@ pub(crate) struct Column {
     letters: usize,
 }
 
+/// A value with its length before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    /// The first of them are the value's.
+    pub(crate) bytes: [u8; Fixed::BYTES_MAX],
+    pub(crate) length: usize,
+}
+
+impl Fixed {
+    /// Of the longest, eight bytes behind four of their number.
+    pub(crate) const BYTES_MAX: usize = 12;
+
+    const NULL: Self = Self {
+        bytes: [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
+        length: 4,
+    };
+
+    #[inline]
+    fn of<const N: usize>(value: [u8; N]) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let length = u32::try_from(N).unwrap_or(0).to_be_bytes();
+        for (to, from) in bytes.iter_mut().zip(length.into_iter().chain(value)) {
+            *to = from;
+        }
+        Self {
+            bytes,
+            length: 4 + N,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Values {
     Null,
@@ -144,6 +175,29 @@ impl Column {
             place.copy_from_slice(&length);
         }
         Ok(())
+    }
+
+    /// A value of few bytes with its length before it, if it is sent as one of those types that always have as many; and NULL.
+    #[inline]
+    pub(crate) fn fixed(&self, row: usize) -> Option<Fixed> {
+        if self.is_null(row) {
+            return Some(Fixed::NULL);
+        }
+        if self.format != Format::Binary {
+            return None;
+        }
+        Some(match &self.values {
+            Values::Bool(of) => Fixed::of([u8::from(of.value(row))]),
+            Values::Int2(of) => Fixed::of(of.value(row).to_be_bytes()),
+            Values::Int4(of) => Fixed::of(of.value(row).to_be_bytes()),
+            Values::Int8(of) => Fixed::of(of.value(row).to_be_bytes()),
+            Values::Float4(of) => Fixed::of(of.value(row).to_be_bytes()),
+            Values::Float8(of) => Fixed::of(of.value(row).to_be_bytes()),
+            Values::Time(of, moment::NS_PER_S) => {
+                Fixed::of((of.value(row).div_euclid(1000) - EPOCH_US).to_be_bytes())
+            }
+            _ => return None,
+        })
     }
 
     /// Adds a value that is there, as it is; `false` = it is NULL, and nothing was added.
@@ -518,6 +572,53 @@ mod tests {
         assert_eq!(shown, [Some("a".to_owned()), None, Some("a".to_owned())]);
         let list = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])]);
         assert_eq!(texts(Arc::new(list)), some(&["{1,NULL}"]));
+    }
+
+    #[test]
+    fn values_of_few_bytes_come_with_their_length() {
+        let fixed = |array: ArrayRef, row: usize, format: Format| {
+            let field = Field::new("c", array.data_type().clone(), true);
+            let column = Column::new(&array, Kind::of_field(&field), format, Zone::Utc).unwrap();
+            let mut slow = BytesMut::new();
+            column.put(row, &mut slow).unwrap();
+            let found = column.fixed(row);
+            let found = found.map(|it| it.bytes[..it.length].to_vec());
+            if let Some(found) = &found {
+                assert_eq!(found, &slow.to_vec());
+            }
+            found
+        };
+        let eight = |bytes: [u8; 8]| Some([&[0, 0, 0, 8][..], &bytes].concat());
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.5), None]));
+        assert_eq!(
+            fixed(Arc::clone(&floats), 0, Format::Binary),
+            eight([0x3f, 0xf8, 0, 0, 0, 0, 0, 0])
+        );
+        assert_eq!(fixed(Arc::clone(&floats), 0, Format::Text), None);
+        for format in [Format::Binary, Format::Text] {
+            assert_eq!(fixed(Arc::clone(&floats), 1, format), Some(vec![0xff; 4]));
+        }
+        let integers = Int64Array::from(vec![-2]);
+        assert_eq!(
+            fixed(Arc::new(integers), 0, Format::Binary),
+            eight([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe])
+        );
+        let truth = BooleanArray::from(vec![true]);
+        assert_eq!(
+            fixed(Arc::new(truth), 0, Format::Binary),
+            Some(vec![0, 0, 0, 1, 1])
+        );
+        // Microseconds since 2000, rounded down, to the ends of time.
+        let times =
+            TimestampNanosecondArray::from(vec![946_684_800_000_001_999, i64::MIN, i64::MAX]);
+        let times: ArrayRef = Arc::new(times);
+        let first = fixed(Arc::clone(&times), 0, Format::Binary);
+        assert_eq!(first, eight([0, 0, 0, 0, 0, 0, 0, 1]));
+        for row in [1, 2] {
+            assert!(fixed(Arc::clone(&times), row, Format::Binary).is_some());
+        }
+        let texts = StringArray::from(vec!["a"]);
+        assert_eq!(fixed(Arc::new(texts), 0, Format::Binary), None);
     }
 
     #[test]
