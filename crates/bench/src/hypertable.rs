@@ -239,14 +239,14 @@ fn time(
     options: &HypertableOptions,
 ) -> Result<Timed> {
     let of = kind.unwrap_or(Kind::Plain);
-    let (prefix, text) = match test {
+    let (prefix, sql) = match test {
         Test::Insert(_) => ("insert", of.insert()),
         Test::Query(_) => ("query", of.select()),
         Test::One => ("one", "SELECT 1".to_owned()),
     };
     // A name for each test, since it is not prepared twice.
     let statement = format!("{prefix}_{}_{}", of.name(), days_name(test));
-    server.client.prepare(&statement, &text)?;
+    server.client.prepare(&statement, &sql)?;
     // All databases are asked the same.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(options.seed ^ seed_of(test));
     let mut millis = Vec::with_capacity(options.requests);
@@ -265,13 +265,13 @@ fn time(
             Test::One => (Vec::new(), 1),
         };
         let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
-        let begin = Instant::now();
+        let asked = Instant::now();
         let rows = server.client.execute(&statement, &parameters)?;
-        let took = begin.elapsed();
+        let took = asked.elapsed();
         if rows != expected {
             return Err(wrong(
                 server,
-                format!("{text} of {parameters:?} has {rows} rows, and {expected} are there"),
+                format!("{sql} of {parameters:?} has {rows} rows, and {expected} are there"),
             ));
         }
         if at >= warm_up {

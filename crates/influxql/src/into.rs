@@ -410,6 +410,7 @@ fn clash(column: &DataType, field: ColumnKind) -> Option<(&'static str, &'static
     (!fits).then_some((own, there))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn unwritten(error: arrow_schema::ArrowError) -> ServiceError {
     Error::Condition(format!("INTO cannot write this: {error}")).into()
 }

@@ -436,9 +436,8 @@ fn apply(batches: &mut BTreeMap<Name, Known>, tables: &mut BTreeMap<u64, Fate>, 
                 });
             }
         }
-        Entry::Make(n) => table(n, Fate::Sent),
         Entry::Made(n) => table(n, Fate::Kept),
-        Entry::Drop(n) => table(n, Fate::Sent),
+        Entry::Make(n) | Entry::Drop(n) => table(n, Fate::Sent),
         Entry::Absent(n) => table(n, Fate::Lost),
     }
 }

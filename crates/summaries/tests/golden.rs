@@ -88,7 +88,7 @@ fn golden_summaries_are_read_answer_and_are_written_alike() {
     let files: Vec<String> = fs::read_dir(folder())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".bin"))
+        .filter(|name| Path::new(name).extension().is_some_and(|it| it == "bin"))
         .collect();
     let mut kinds: Vec<u8> = files
         .iter()

@@ -3,6 +3,10 @@
 //! Does: connect by a connection string, log in with or without a password, send one request at a time and read its whole answer.
 //! Does not: make TLS, convert values (all are texts, as psql and libpq have them), or try again.
 //! Next: `address.rs` for connection strings, `login.rs` for passwords.
+#![expect(
+    clippy::big_endian_bytes,
+    reason = "the protocol of PostgreSQL has numbers in this order"
+)]
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +17,7 @@ use super::login::Scram;
 use crate::{Error, Result};
 
 /// Longest wait for an answer: a COPY or the compression of a chunk takes no longer.
-const WAIT_MAX: Duration = Duration::from_secs(600);
+const WAIT_MAX: Duration = Duration::from_mins(10);
 /// The largest message that a server is believed; rows of this suite have some hundred bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 const PROTOCOL: i32 = 3 << 16;

@@ -290,7 +290,7 @@ impl HypertableReport {
         );
     }
 
-    fn line(&self, text: &mut String, kind: Kind, test: Test) {
+    fn line(&self, out: &mut String, kind: Kind, test: Test) {
         let mut requests = usize::MAX;
         let mut cells = Vec::new();
         let (mut own, mut least): (Option<Peaks>, Option<Peaks>) = (None, None);
@@ -327,7 +327,7 @@ impl HypertableReport {
         let mut published = PUBLISHED.iter();
         let published = published.find(|(it, of, _)| *it == test && *of == kind);
         let _ = writeln!(
-            text,
+            out,
             "| {} | {} | {requests} | {} | {ratio} | {} |",
             test.name(),
             kind.name(),

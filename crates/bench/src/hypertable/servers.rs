@@ -19,7 +19,7 @@ use super::client::Client;
 use crate::{Error, Result};
 
 /// Longest wait for a server to answer, or to end. Only a hang gets there.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(20);
 /// What Nilometer says of its socket.
 const GREETING: &str = "listening on postgresql://";

@@ -153,7 +153,7 @@ impl Kind {
 /// The rows that are there before the tests: evenly spread over all days, devices in turn, values that walk.
 #[derive(Debug)]
 pub(super) struct Rows {
-    rows: u64,
+    count: u64,
     next: u64,
     values: Vec<[i32; METRICS]>,
     random: Xoshiro256PlusPlus,
@@ -164,7 +164,7 @@ impl Rows {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let device = |_| std::array::from_fn(|_| random.random_range(0..=HUNDREDTHS_MAX));
         Self {
-            rows,
+            count: rows,
             next: 0,
             values: (0..DEVICES).map(device).collect(),
             random,
@@ -173,8 +173,8 @@ impl Rows {
 
     /// Adds lines for COPY until there are so many bytes, or no more rows.
     pub(super) fn fill(&mut self, to: &mut Vec<u8>, bytes: usize) {
-        while self.next < self.rows && to.len() < bytes {
-            let time_us = START_US + time_of(self.next, self.rows);
+        while self.next < self.count && to.len() < bytes {
+            let time_us = START_US + time_of(self.next, self.count);
             let device = self.next % DEVICES;
             let slot = usize::try_from(device).unwrap_or(0);
             let Some(values) = self.values.get_mut(slot) else {

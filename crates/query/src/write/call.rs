@@ -130,12 +130,7 @@ pub(crate) fn run(
                 newer_than: bound(newer)?,
             };
             let dropped = define::drop_chunks(engine, principal, &scope, path.clone(), &range);
-            let dropped = dropped.map_err(failed)?.into_iter();
-            let rows = dropped.map(|chunk| vec![Answered::Text("", Some(chunk))]);
-            Reply {
-                name: call.heading.clone(),
-                rows: rows.collect(),
-            }
+            chunks(call, dropped.map_err(failed)?)
         }
         What::Convert(conversion) => {
             let moved = define::convert_chunk(engine, principal, &scope, conversion);
@@ -209,6 +204,16 @@ pub(crate) fn run(
         What::RunJob(_) => void(call),
     };
     Ok(Done::Answer(batch(call, reply)))
+}
+
+/// The names of chunks, a row each.
+fn chunks(call: &Call, names: Vec<String>) -> Reply {
+    let rows = names.into_iter();
+    let rows = rows.map(|chunk| vec![Answered::Text("", Some(chunk))]);
+    Reply {
+        name: call.heading.clone(),
+        rows: rows.collect(),
+    }
 }
 
 /// Carries out a call about several policies.

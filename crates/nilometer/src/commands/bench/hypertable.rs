@@ -28,7 +28,7 @@ pub(crate) struct HypertableBenchArgs {
     /// Time limit for the sizes to settle after the load.
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_span)]
     settle_wait: i64,
-    /// Nilometer to ask, as in postgresql://127.0.0.1:5433/bench; by default one is started for the run.
+    /// Nilometer to ask, as in 'host=127.0.0.1 port=5433 dbname=bench' or an address; by default one is started for the run.
     #[arg(long, value_name = "CONNECTION")]
     nilometer: Option<String>,
     /// PostgreSQL to ask, as in 'host=127.0.0.1 user=postgres dbname=bench', or off; by default one is started for the run.
@@ -48,9 +48,12 @@ pub(crate) struct HypertableBenchArgs {
     json: bool,
 }
 
+/// Who is asked, and where.
+type Databases = Vec<(Peer, Place)>;
+
 impl HypertableBenchArgs {
     /// The databases to ask, and why others are not asked.
-    fn databases(&self) -> anyhow::Result<(Vec<(Peer, Place)>, Vec<String>)> {
+    fn databases(&self) -> anyhow::Result<(Databases, Vec<String>)> {
         let own = match &self.nilometer {
             Some(connection) => Place::At(connection.clone()),
             None => {

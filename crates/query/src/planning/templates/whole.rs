@@ -170,10 +170,10 @@ impl PlanTemplate {
                 }
                 Leaf::Relation(leaf) => leaf.filled(values, hole, snapshot),
             });
-            match filled {
-                Some(filled) => Ok(Transformed::yes(filled)),
-                None => internal_err!("a value that the template does not understand"),
-            }
+            let Some(filled) = filled else {
+                return internal_err!("a value that the template does not understand");
+            };
+            Ok(Transformed::yes(filled))
         });
         plan.data().ok()
     }

@@ -137,7 +137,9 @@ mod tests {
 
     fn batch(words: &[Option<&str>]) -> Arc<RecordBatch> {
         let mut column = StringDictionaryBuilder::<Int32Type>::new();
-        words.iter().for_each(|word| column.append_option(*word));
+        for word in words {
+            column.append_option(*word);
+        }
         let numbers: Int32Array = (0..).take(words.len()).collect();
         let words: ArrayRef = Arc::new(column.finish());
         let fields = vec![

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 /// The digits of small numbers, and how many they are.
+#[expect(clippy::cast_possible_truncation, reason = "a digit is below ten")]
 static SMALL: [[u8; 4]; 1000] = {
     let mut all = [[0; 4]; 1000];
     let mut value = 0;
@@ -60,7 +61,7 @@ fn push_long(mut value: u64, out: &mut Vec<u8>) {
         value /= 1000;
         let own = [low / 100, low / 10 % 10, low % 10];
         for (digit, own) in three.iter_mut().zip(own) {
-            *digit = b'0' + own as u8;
+            *digit = b'0' + u8::try_from(own).unwrap_or(0);
         }
         first -= 3;
         if value == 0 {

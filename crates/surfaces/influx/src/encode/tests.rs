@@ -1,6 +1,7 @@
 //! Documents of each form, byte for byte. What is expected is what `InfluxDB` 1.6.7 answered to the same rows, or what Go's
 //! and the format's own documentation give.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -441,7 +442,7 @@ fn rows_that_repeat_their_words_are_written_as_any_others() {
                 )
             });
             let lines: Vec<String> = lines.collect();
-            expected.push_str(&format!(",\"values\":[{}", lines.join(",")));
+            write!(expected, ",\"values\":[{}", lines.join(",")).unwrap();
         }
         assert_eq!(written.len(), expected.len(), "{hosts} hosts");
         assert!(written == expected, "{hosts} hosts");

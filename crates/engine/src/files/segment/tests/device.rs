@@ -1,5 +1,7 @@
 //! Files of a device's pages: the golden one, packed from the formats' pages alone, and its damage.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::*;
@@ -48,7 +50,10 @@ fn open_bytes(bytes: &[u8]) -> Result<Segment, crate::Error> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        write!(out, "{byte:02x}").unwrap();
+        out
+    })
 }
 
 /// A value as the pages' own lists of rows spell it.
