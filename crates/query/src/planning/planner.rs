@@ -26,7 +26,8 @@ use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::planning::recognise;
 use crate::semantics::bytea::TextAsBytes;
-use crate::semantics::cast_rounding::RoundCasts;
+use crate::semantics::casts::rounding::RoundCasts;
+use crate::semantics::casts::typed::TypedCasts;
 use crate::semantics::checked::{self, CheckIntegers};
 use crate::semantics::distinct_on::DistinctOnce;
 use crate::semantics::float_key::{self, CompareFloats};
@@ -59,6 +60,7 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
     rules.insert(0, Arc::new(WindowKeys));
+    rules.insert(0, Arc::new(TypedCasts));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(TextAsBytes::new()));
