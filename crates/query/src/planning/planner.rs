@@ -28,6 +28,7 @@ use crate::planning::recognise;
 use crate::semantics::bytea::TextAsBytes;
 use crate::semantics::casts::rounding::RoundCasts;
 use crate::semantics::casts::typed::TypedCasts;
+use crate::semantics::checked::filtered::FilterFirst;
 use crate::semantics::checked::{self, CheckIntegers};
 use crate::semantics::distinct_on::DistinctOnce;
 use crate::semantics::float_key::{self, CompareFloats};
@@ -64,6 +65,7 @@ pub(crate) fn extend(
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(TextAsBytes::new()));
+    rules.push(Arc::new(FilterFirst));
     rules.push(Arc::new(CheckIntegers));
     rules.push(Arc::new(CompareFloats));
     rules.push(Arc::new(BoundPatterns::new()));
