@@ -96,6 +96,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
         aggregate::percentile::PercentileDisc::new(),
     )))?;
+    session.register_udaf(aggregate::percentile_cont::function())?;
     session.register_expr_planner(Arc::new(crate::planning::caret::Caret))?;
     for aggregate in aggregate::extreme::functions() {
         session.register_udaf(aggregate)?;

@@ -4,7 +4,7 @@
 //! does), or read syntax (`statement/rewrite` does).
 
 pub(crate) mod bytea;
-pub(crate) mod cast_rounding;
+pub(crate) mod casts;
 pub(crate) mod checked;
 pub(crate) mod clocks;
 pub(crate) mod distinct_on;

@@ -69,8 +69,9 @@ impl Error {
 }
 
 /// Words of a message and what they tell of a statement that cannot be planned.
-const PLANNED: [(&str, Fault); 24] = [
+const PLANNED: [(&str, Fault); 25] = [
     (super::NO_FUNCTION, Fault::UnknownFunction),
+    ("FILTER specified, but", Fault::Types),
     ("Aggregate functions are not allowed", Fault::Grouping),
     ("different number of columns", Fault::Syntax),
     ("is beyond the times there are", Fault::TimeRange),

@@ -9,6 +9,7 @@ pub(crate) mod histogram;
 pub(crate) mod moments;
 pub(crate) mod numeric;
 pub(crate) mod percentile;
+pub(crate) mod percentile_cont;
 pub(crate) mod samples;
 pub(crate) mod series;
 pub(crate) mod sketch;

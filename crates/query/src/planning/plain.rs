@@ -38,7 +38,9 @@ const LOGICAL_LEFT_OUT: [&str; 14] = [
 ];
 
 /// The same of the physical plan.
-const PHYSICAL_LEFT_OUT: [&str; 5] = [
+const PHYSICAL_LEFT_OUT: [&str; 6] = [
+    // A plain query joins nothing.
+    "null_sides",
     "join_selection",
     "HashJoinBuffering",
     "WindowTopN",

@@ -48,6 +48,7 @@ pub(crate) async fn plan_as_asked(
     statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
     check_privileges(reading, session, place, statement)?;
+    check_filters(session, statement)?;
     let plan = match merged::plan(session, statement).await {
         Ok(plan) => plan,
         Err(error) => {
@@ -84,6 +85,44 @@ fn check_privileges(
     Ok(())
 }
 
+/// Refuses FILTER behind a function that is no aggregate: the planner would leave it out.
+fn check_filters(session: &SessionState, statement: &DfStatement) -> Result<(), Error> {
+    let mut wrong = None;
+    if let DfStatement::Statement(statement) = inner_of(statement) {
+        let _ = walk::expressions(statement.as_ref(), &mut |expr| {
+            if let ast::Expr::Function(function) = expr
+                && function.filter.is_some()
+                && let Some(name) = function.name.0.last().and_then(|it| it.as_ident())
+            {
+                let known = name.value.to_lowercase();
+                if session.scalar_functions().contains_key(&known)
+                    && !session.aggregate_functions().contains_key(&known)
+                {
+                    wrong = Some(Error::Plan {
+                        message: format!(
+                            "FILTER specified, but {known} is not an aggregate function; write FILTER behind the aggregate \
+                             inside of it"
+                        ),
+                        position: position(name.span),
+                    });
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    wrong.map_or(Ok(()), Err)
+}
+
+/// A statement without EXPLAIN.
+fn inner_of(statement: &DfStatement) -> &DfStatement {
+    let mut inner = statement;
+    while let DfStatement::Explain(explain) = inner {
+        inner = &explain.statement;
+    }
+    inner
+}
+
 /// The plan with texts read as times where they are times, and with what clocks show in `zone` where it meets instants.
 pub(crate) fn read_times(
     plan: LogicalPlan,
@@ -103,16 +142,12 @@ pub(crate) fn explain_by_text(error: Error, statement: &DfStatement) -> Error {
     else {
         return error;
     };
-    let mut inner = statement;
-    while let DfStatement::Explain(explain) = inner {
-        inner = &explain.statement;
-    }
     let mut found = Mentioned {
         message: &message,
         literal: None,
         function: None,
     };
-    if let DfStatement::Statement(statement) = inner {
+    if let DfStatement::Statement(statement) = inner_of(statement) {
         walk::visit(statement.as_ref(), &mut found);
     }
     let position = found.function.or(found.literal);

@@ -6,6 +6,8 @@
 //! rules are done. Those rules take `-` for `~`: they leave out two of them, which hides that one fails, and take `-(a & b)` for
 //! `-a | -b`. Does not: touch an operator before types are settled; then both sides are of one type, that of the result.
 
+pub(crate) mod filtered;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};

@@ -4,6 +4,7 @@
 //! Does: put the outer row's columns where they are spoken of, above the join (`lateral`) or in place of the subquery
 //! (`values`). Does not: join anything by itself but the rows of an aggregate; the planner joins what is left.
 
+pub(crate) mod constants;
 mod lateral;
 mod only;
 mod values;

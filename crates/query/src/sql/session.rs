@@ -16,6 +16,7 @@ use crate::limits::plan_time;
 use crate::planning::few_rows::ThreadsByRows;
 use crate::planning::narrow::NarrowScans;
 use crate::planning::{plain, planner};
+use crate::semantics::outer::constants::NullSides;
 
 /// What all statements plan with.
 pub(super) fn session(
@@ -55,7 +56,8 @@ const PUSHED_BY_NAME: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(NarrowScans)];
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+        vec![Arc::new(NarrowScans), Arc::new(NullSides)];
     rules.extend(PhysicalOptimizer::new().rules);
     rules.retain(|rule| !PUSHED_BY_NAME.contains(&rule.name()));
     rules

@@ -348,6 +348,7 @@ fn name_all(query: &mut Query) {
 
 /// Names a query's own columns where its ORDER BY or GROUP BY asks for them by the names that they are answered under.
 fn name_what_is_used(query: &mut Query) {
+    name_what_is_numbered(query);
     let mut used = HashSet::new();
     if let Some(order) = &query.order_by
         && let OrderByKind::Expressions(exprs) = &order.kind
@@ -383,6 +384,39 @@ fn name_what_is_used(query: &mut Query) {
             && given.insert(name.clone())
         {
             alias(item, &name);
+        }
+    }
+}
+
+/// Gives a name of its own to a calculation that ORDER BY has by its number: the planner puts the calculation in the place of the
+/// number, and takes one of an aggregate for one of its rows.
+fn name_what_is_numbered(query: &mut Query) {
+    let Some(order) = &query.order_by else {
+        return;
+    };
+    let (OrderByKind::Expressions(exprs), SetExpr::Select(select)) =
+        (&order.kind, query.body.as_mut())
+    else {
+        return;
+    };
+    if has_many(select) {
+        return;
+    }
+    for expr in exprs {
+        let number = match &expr.expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => number.to_string().parse::<usize>().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let item = number.and_then(|number| select.projection.get_mut(number.checked_sub(1)?));
+        if let (Some(number), Some(item)) = (number, item)
+            && let SelectItem::UnnamedExpr(calculated) = &*item
+            && !is_column(calculated)
+            && !matches!(calculated, Expr::Value(_))
+        {
+            alias(item, &format!("{UNNAMED} {number}"));
         }
     }
 }

@@ -121,3 +121,11 @@ async fn nan_is_a_time() {
     let sql = "SELECT to_timestamp('NaN'::double)";
     assert_eq!(answer(&[], sql).await.unwrap(), ["1970-01-01T00:00:00"]);
 }
+
+#[tokio::test]
+async fn a_constant_of_one_side_is_dropped_from_the_order_above_an_outer_join() {
+    let sql = "SELECT array_agg(x) FROM (SELECT t.x FROM t LEFT JOIN (SELECT i, j FROM k WHERE j = 3) r ON r.i = t.x \
+               ORDER BY r.j NULLS FIRST, t.x) q";
+    let found = answer(&[T, K], sql).await.unwrap();
+    assert_eq!(found, ["[1, 2, NULL]"]);
+}

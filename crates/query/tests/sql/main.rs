@@ -7,6 +7,7 @@
 
 mod acquisition;
 mod aggregates;
+mod cast_types;
 mod chunks;
 mod continuous;
 mod continuous_answers;

@@ -177,3 +177,57 @@ async fn stored_answers_stay_integers_and_floats() {
         ["5.5000000000000000"]
     );
 }
+
+/// The story: `avg` of a `numeric(12,3)` had four digits more than its values, and the rest was cut off: 0.6666666 for two thirds.
+#[tokio::test]
+async fn means_of_numerics_have_sixteen_digits_and_are_rounded() {
+    let store = Store::new();
+    let sql = store.sql().of_client(&Arc::new(Client::default()));
+    for text in [
+        "CREATE TABLE m (id bigint PRIMARY KEY, g text, n numeric(12,3), w numeric(38,0))",
+        "INSERT INTO m VALUES (1, 'a', 1, 99999999999999999999999999999999999999), (2, 'a', 1, 99999999999999999999999999999999999999), \
+         (3, 'b', 0, 1), (4, 'b', -0.001, NULL), (5, 'c', NULL, NULL)",
+    ] {
+        sql.query("d", text).await.unwrap();
+    }
+    for (text, expected) in [
+        (
+            "SELECT avg(n) FROM m WHERE id < 4",
+            vec!["0.6666666666666667"],
+        ),
+        (
+            "SELECT avg(-n) FROM m WHERE id < 4",
+            vec!["-0.6666666666666667"],
+        ),
+        (
+            "SELECT g, avg(n), avg(DISTINCT n) FROM m GROUP BY g ORDER BY g",
+            vec![
+                "a|1.0000000000000000|1.0000000000000000",
+                "b|-0.0005000000000000|-0.0005000000000000",
+                "c|-|-",
+            ],
+        ),
+        (
+            "SELECT id, avg(n) OVER (ORDER BY id ROWS 2 PRECEDING) FROM m WHERE id < 4 ORDER BY id",
+            vec![
+                "1|1.0000000000000000",
+                "2|1.0000000000000000",
+                "3|0.6666666666666667",
+            ],
+        ),
+        (
+            "SELECT avg(n::numeric(20,0)), pg_typeof(avg(n)) FROM m WHERE id < 4",
+            vec!["0.6666666666666667|numeric"],
+        ),
+    ] {
+        assert_eq!(answered(&sql, text).await, expected, "{text}");
+    }
+    // The sum is beyond 128 bits: an error, and no other number.
+    let text = "SELECT avg(w) FROM m";
+    let answer = sql.query("d", text).await;
+    let answer = match answer {
+        Ok(answer) => answer.collect().await.map(|batches| rows(&batches)),
+        Err(error) => Err(error),
+    };
+    answer.unwrap_err();
+}

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -60,11 +61,13 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if *args.return_field.data_type() != DataType::Float64 {
+        let kind = args.return_field.data_type();
+        if !is_ours(kind) {
             return self.inner.inner().accumulator(args);
         }
         Ok(Box::new(Single::new(Extremes {
             side: self.side,
+            kind: kind.clone(),
             found: Vec::new(),
         })?))
     }
@@ -77,11 +80,13 @@ impl AggregateUDFImpl for Extreme {
         &self,
         args: AccumulatorArgs,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        if *args.return_field.data_type() != DataType::Float64 {
+        let kind = args.return_field.data_type();
+        if !is_ours(kind) {
             return self.inner.inner().create_groups_accumulator(args);
         }
         Ok(Box::new(Grouped(Extremes {
             side: self.side,
+            kind: kind.clone(),
             found: Vec::new(),
         })))
     }
@@ -119,8 +124,14 @@ impl AggregateUDFImpl for Extreme {
     }
 }
 
+/// Whether values of a type are compared here: floats. A `real` is the same as a double.
+fn is_ours(kind: &DataType) -> bool {
+    matches!(kind, DataType::Float64 | DataType::Float32)
+}
+
 struct Extremes {
     side: Side,
+    kind: DataType,
     /// `None` = no value yet.
     found: Vec<Option<f64>>,
 }
@@ -135,6 +146,7 @@ impl Dense for Extremes {
         let [values] = values else {
             return internal_err!("min and max have one argument");
         };
+        let values = cast(values, &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>();
         for (row, &value) in values.values().iter().enumerate() {
             if values.is_valid(row)
@@ -154,7 +166,7 @@ impl Dense for Extremes {
 
     fn evaluate(&self, groups: usize) -> Result<ArrayRef> {
         let found: Float64Array = self.found.iter().take(groups).copied().collect();
-        Ok(Arc::new(found))
+        Ok(cast(&found, &self.kind)?)
     }
 
     fn state(&self, groups: usize) -> Result<Vec<ArrayRef>> {
@@ -165,10 +177,11 @@ impl Dense for Extremes {
         let [values] = values else {
             return internal_err!("min and max have one argument");
         };
+        let values = cast(values, &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>();
         let each = values.iter().enumerate();
         let each = each.map(|(row, value)| value.filter(|_| rows.group(row).is_some()));
-        Ok(vec![Arc::new(each.collect::<Float64Array>())])
+        Ok(vec![cast(&each.collect::<Float64Array>(), &self.kind)?])
     }
 
     fn forget(&mut self, groups: usize) {

@@ -1,7 +1,8 @@
-//! `sum` and `avg` of integers as `PostgreSQL` types them: `numeric`, which no sum is too large for.
+//! `sum` and `avg` of integers, and `avg` of `numeric`s, as `PostgreSQL` types them: `numeric`, which no sum is too large for.
 //!
-//! Does: answer `numeric` for `sum(bigint)` and for `avg` of any integer, `bigint` for `sum` of an `integer` or `smallint`; all
-//! other types are left to what there is. Does not: hold for statements over HTTP, whose clients read a sum as an integer and
+//! Does: answer `numeric` for `sum(bigint)` and for `avg` of any integer, `bigint` for `sum` of an `integer` or `smallint`; 16 digits
+//! behind the point for the mean of `numeric`s, the last one rounded, where `DataFusion` (55.2) has four more than they have and cuts
+//! them off. All other types are left to what there is. Does not: hold for statements over HTTP, whose clients read a sum as an integer and
 //! a mean as a float, or within continuous aggregates, whose answers are stored.
 
 use std::collections::HashMap;
@@ -12,8 +13,10 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, ListArray, PrimitiveArray, UInt64Array,
 };
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, UInt64Type};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, UInt64Type,
+};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
@@ -65,8 +68,11 @@ struct OfIntegers {
 
 impl OfIntegers {
     /// Whether the calculation is ours, of the type that it answers.
-    fn is_ours(kind: &DataType, args: &[FieldRef]) -> bool {
+    fn is_ours(&self, kind: &DataType, args: &[FieldRef]) -> bool {
         let of = args.first().map(|field| field.data_type());
+        if let (true, Some(DataType::Decimal128(precision, scale))) = (self.is_mean, of) {
+            return mean_of_numeric(*precision, *scale).as_ref() == Some(kind);
+        }
         (*kind == SUM || *kind == MEAN || *kind == DataType::Int64)
             && of.is_some_and(DataType::is_integer)
     }
@@ -88,6 +94,12 @@ impl AggregateUDFImpl for OfIntegers {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match arg_types {
             [kind] if kind.is_integer() && self.is_mean => Ok(MEAN),
+            [kind @ DataType::Decimal128(precision, scale)] if self.is_mean => {
+                match mean_of_numeric(*precision, *scale) {
+                    Some(mean) => Ok(mean),
+                    None => self.inner.inner().return_type(std::slice::from_ref(kind)),
+                }
+            }
             [DataType::Int64 | DataType::UInt64] => Ok(SUM),
             [kind] if kind.is_integer() => Ok(DataType::Int64),
             _ => self.inner.inner().return_type(arg_types),
@@ -115,18 +127,19 @@ impl AggregateUDFImpl for OfIntegers {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let kind = args.return_field.data_type();
-        if !Self::is_ours(kind, args.expr_fields) {
+        if !self.is_ours(kind, args.expr_fields) {
             return self.inner.inner().accumulator(args);
         }
+        let digits = Digits::of(kind, args.expr_fields);
         Ok(match (args.is_distinct, self.is_mean) {
-            (true, _) => Box::new(Distinct::new(kind, self.is_mean)),
-            (false, true) => Box::new(Single::new(Means::default())?),
+            (true, _) => Box::new(Distinct::new(kind, self.is_mean, digits)),
+            (false, true) => Box::new(Single::new(Means::new(digits))?),
             (false, false) => Box::new(Single::new(Sums::new(kind))?),
         })
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        if !Self::is_ours(args.return_field.data_type(), args.input_fields) {
+        if !self.is_ours(args.return_field.data_type(), args.input_fields) {
             return self.inner.inner().state_fields(args);
         }
         let field =
@@ -143,7 +156,7 @@ impl AggregateUDFImpl for OfIntegers {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        if Self::is_ours(args.return_field.data_type(), args.expr_fields) {
+        if self.is_ours(args.return_field.data_type(), args.expr_fields) {
             return !args.is_distinct;
         }
         self.inner.inner().groups_accumulator_supported(args)
@@ -154,11 +167,11 @@ impl AggregateUDFImpl for OfIntegers {
         args: AccumulatorArgs,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let kind = args.return_field.data_type();
-        if !Self::is_ours(kind, args.expr_fields) {
+        if !self.is_ours(kind, args.expr_fields) {
             return self.inner.inner().create_groups_accumulator(args);
         }
         Ok(if self.is_mean {
-            Box::new(Grouped(Means::default()))
+            Box::new(Grouped(Means::new(Digits::of(kind, args.expr_fields))))
         } else {
             Box::new(Grouped(Sums::new(kind)))
         })
@@ -166,13 +179,14 @@ impl AggregateUDFImpl for OfIntegers {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let kind = args.return_field.data_type();
-        if !Self::is_ours(kind, args.expr_fields) {
+        if !self.is_ours(kind, args.expr_fields) {
             return self.inner.inner().create_sliding_accumulator(args);
         }
+        let digits = Digits::of(kind, args.expr_fields);
         Ok(if args.is_distinct {
-            Box::new(Distinct::new(kind, self.is_mean))
+            Box::new(Distinct::new(kind, self.is_mean, digits))
         } else {
-            Box::new(Sliding::new(kind))
+            Box::new(Sliding::new(kind, self.is_mean.then_some(digits)))
         })
     }
 
@@ -201,32 +215,107 @@ impl AggregateUDFImpl for OfIntegers {
     }
 }
 
-/// Means as they are answered, of sums and counts; of no value there is none.
-pub(super) fn means(pairs: impl Iterator<Item = (i128, u64)>) -> ArrayRef {
-    let means = pairs.map(|(sum, count)| (count > 0).then(|| numeric_mean(sum, count)));
-    let means: Decimal128Array = means.collect();
-    Arc::new(means.with_data_type(MEAN))
+/// The type of the mean of `numeric`s: 16 digits behind the point, fewer where there is no room for them beside those in front of
+/// it, but never fewer than `DataFusion` has. `None` = its own is as good.
+fn mean_of_numeric(precision: u8, scale: i8) -> Option<DataType> {
+    let known = u8::try_from(scale).ok()?;
+    let room = DECIMAL128_MAX_PRECISION.saturating_sub(precision.saturating_sub(known));
+    let scale = room.min(MEAN_SCALE).max(known + 4);
+    (scale <= DECIMAL128_MAX_PRECISION)
+        .then(|| DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale.cast_signed()))
+}
+
+/// Digits behind the points of values and of their mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Digits {
+    of_values: u32,
+    of_mean: u32,
+}
+
+impl Digits {
+    fn of(mean: &DataType, args: &[FieldRef]) -> Self {
+        let behind = |kind: &DataType| match kind {
+            DataType::Decimal128(_, scale) => u32::from(scale.unsigned_abs()),
+            _ => 0,
+        };
+        Self {
+            of_values: args.first().map_or(0, |field| behind(field.data_type())),
+            of_mean: behind(mean),
+        }
+    }
+
+    /// The mean of so many values, rounded away from zero where it is between two; `None` = it is beyond what there are.
+    fn mean(self, sum: i128, count: u64) -> Option<i128> {
+        if self.of_values == 0 && self.of_mean == u32::from(MEAN_SCALE) {
+            return Some(numeric_mean(sum, count));
+        }
+        let unit = 10_i128.checked_pow(self.of_mean.checked_sub(self.of_values)?)?;
+        let count = i128::from(count.max(1));
+        let rest = (sum % count).checked_mul(unit)?;
+        let away = i128::from(2 * (rest % count).abs() >= count) * rest.signum();
+        let whole = (sum / count).checked_mul(unit)?;
+        let mean = whole.checked_add(rest / count + away)?;
+        (mean.unsigned_abs() < 10_u128.pow(u32::from(DECIMAL128_MAX_PRECISION))).then_some(mean)
+    }
+}
+
+/// Means as they are answered, of sums and counts; of no value there is none. No sum = it is beyond what there are.
+pub(super) fn means(
+    digits: Digits,
+    pairs: impl Iterator<Item = (Option<i128>, u64)>,
+) -> Result<ArrayRef> {
+    let means = pairs.map(|(sum, count)| {
+        if count == 0 {
+            return Ok(None);
+        }
+        match sum.and_then(|sum| digits.mean(sum, count)) {
+            Some(mean) => Ok(Some(mean)),
+            None => exec_err!(
+                "overflow: the mean of numerics is beyond 38 digits; take the mean of a cast to DOUBLE PRECISION instead"
+            ),
+        }
+    });
+    let means: Decimal128Array = means.collect::<Result<_>>()?;
+    let kind = DataType::Decimal128(
+        DECIMAL128_MAX_PRECISION,
+        i8::try_from(digits.of_mean).unwrap_or(MEAN_SCALE.cast_signed()),
+    );
+    Ok(Arc::new(means.with_data_type(kind)))
 }
 
 /// Sums and counts by group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Means {
-    sums: Vec<i128>,
+    digits: Digits,
+    /// `None` = beyond 128 bits, which integers never are.
+    sums: Vec<Option<i128>>,
     counts: Vec<u64>,
 }
 
 impl Means {
-    fn add(&mut self, group: usize, sum: i128, count: u64) {
+    fn new(digits: Digits) -> Self {
+        Self {
+            digits,
+            sums: Vec::new(),
+            counts: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, group: usize, sum: Option<i128>, count: u64) {
         let (sums, counts) = (self.sums.get_mut(group), self.counts.get_mut(group));
         if let (Some(known), Some(values)) = (sums, counts) {
-            // 2^64 rows would fill it.
-            *known = known.saturating_add(sum);
+            *known = known
+                .zip(sum)
+                .and_then(|(known, sum)| known.checked_add(sum));
             *values += count;
         }
     }
 
-    fn as_state(sums: Vec<i128>, counts: Vec<u64>) -> Vec<ArrayRef> {
-        let sums = PrimitiveArray::<Decimal128Type>::from_iter_values(sums).with_data_type(SUM);
+    fn as_state(sums: Vec<Option<i128>>, counts: Vec<u64>) -> Vec<ArrayRef> {
+        let sums = sums
+            .into_iter()
+            .collect::<Decimal128Array>()
+            .with_data_type(SUM);
         vec![Arc::new(sums), Arc::new(UInt64Array::from(counts))]
     }
 }
@@ -234,7 +323,7 @@ impl Means {
 impl Dense for Means {
     fn grow(&mut self, groups: usize) -> Result<()> {
         let groups = groups.max(self.sums.len());
-        self.sums.resize(groups, 0);
+        self.sums.resize(groups, Some(0));
         self.counts.resize(groups, 0);
         Ok(())
     }
@@ -242,7 +331,7 @@ impl Dense for Means {
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         each(values, |row, value| {
             if let Some(group) = rows.group(row) {
-                self.add(group, value, 1);
+                self.add(group, Some(value), 1);
             }
         })
     }
@@ -252,16 +341,18 @@ impl Dense for Means {
             return internal_err!("the state of avg has a sum and a count");
         };
         let counts = counts.as_primitive::<UInt64Type>();
-        each(std::slice::from_ref(sums), |row, sum| {
+        let sums = sums.as_primitive::<Decimal128Type>();
+        for (row, sum) in sums.iter().enumerate() {
             if let Some(group) = rows.group(row) {
                 self.add(group, sum, counts.value(row));
             }
-        })
+        }
+        Ok(())
     }
 
     fn evaluate(&self, groups: usize) -> Result<ArrayRef> {
         let pairs = self.sums.iter().copied().zip(self.counts.iter().copied());
-        Ok(means(pairs.take(groups)))
+        means(self.digits, pairs.take(groups))
     }
 
     fn state(&self, groups: usize) -> Result<Vec<ArrayRef>> {
@@ -272,11 +363,11 @@ impl Dense for Means {
 
     fn convert(&self, values: &[ArrayRef], rows: Rows<'_>) -> Result<Vec<ArrayRef>> {
         let many = values.first().map_or(0, Array::len);
-        let (mut sums, mut counts) = (vec![0; many], vec![0; many]);
+        let (mut sums, mut counts) = (vec![Some(0); many], vec![0; many]);
         each(values, |row, value| {
             let places = (sums.get_mut(row), counts.get_mut(row));
             if let (Some(_), (Some(sum), Some(count))) = (rows.group(row), places) {
-                *sum = value;
+                *sum = Some(value);
                 *count = 1;
             }
         })?;
@@ -294,7 +385,7 @@ impl Dense for Means {
     }
 
     fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<i128>() + self.counts.capacity() * size_of::<u64>()
+        self.sums.capacity() * size_of::<Option<i128>>() + self.counts.capacity() * size_of::<u64>()
     }
 }
 
@@ -303,14 +394,16 @@ impl Dense for Means {
 struct Distinct {
     kind: DataType,
     is_mean: bool,
+    digits: Digits,
     values: HashMap<i128, u64>,
 }
 
 impl Distinct {
-    fn new(kind: &DataType, is_mean: bool) -> Self {
+    fn new(kind: &DataType, is_mean: bool, digits: Digits) -> Self {
         Self {
             kind: kind.clone(),
             is_mean,
+            digits,
             values: HashMap::new(),
         }
     }
@@ -341,13 +434,14 @@ impl Accumulator for Distinct {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sum = self.values.keys().copied().reduce(i128::saturating_add);
+        let values = self.values.keys().copied();
         let answer = if self.is_mean {
-            means(std::iter::once((
-                sum.unwrap_or(0),
-                self.values.len() as u64,
-            )))
+            let mut values = values;
+            let sum = values.try_fold(0_i128, i128::checked_add);
+            let count = self.values.len() as u64;
+            means(self.digits, std::iter::once((sum, count)))?
         } else {
+            let sum = values.reduce(i128::saturating_add);
             super::sum::answer(std::iter::once(sum), &self.kind)?
         };
         ScalarValue::try_from_array(&answer, 0)

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 
 use super::dense::{Dense, Grouped, Rows, Single};
-use super::numeric::{MEAN, means};
+use super::numeric::{Digits, means};
 
 /// What a sum is while it is added up. The digits are a formality: all of the 128 bits are used.
 const STATE: DataType = DataType::Decimal128(38, 0);
@@ -92,7 +92,7 @@ impl AggregateUDFImpl for Sum {
         let kind = args.return_field.data_type();
         Ok(match (is_ours(kind), args.is_distinct) {
             (false, _) => return self.inner.inner().create_sliding_accumulator(args),
-            (true, false) => Box::new(Sliding::new(kind)),
+            (true, false) => Box::new(Sliding::new(kind, None)),
             (true, true) => Box::new(Distinct::new(kind)),
         })
     }
@@ -147,7 +147,8 @@ pub(super) fn each(values: &[ArrayRef], mut take: impl FnMut(usize, i128)) -> Re
         DataType::UInt16 => run::<UInt16Type>(values, &mut take),
         DataType::UInt8 => run::<UInt8Type>(values, &mut take),
         DataType::UInt64 => run::<UInt64Type>(values, &mut take),
-        DataType::Decimal128(38, 0) => run::<Decimal128Type>(values, &mut take),
+        // Units of the last digit.
+        DataType::Decimal128(..) => run::<Decimal128Type>(values, &mut take),
         kind => return internal_err!("a sum of integers was given {kind}"),
     }
     Ok(())
@@ -259,15 +260,21 @@ impl Dense for Sums {
 #[derive(Debug)]
 pub(super) struct Sliding {
     kind: DataType,
+    /// Of a mean.
+    digits: Option<Digits>,
     sum: i128,
+    /// A sum was beyond 128 bits, which those of integers never are.
+    is_over: bool,
     values: u64,
 }
 
 impl Sliding {
-    pub(super) fn new(kind: &DataType) -> Self {
+    pub(super) fn new(kind: &DataType, digits: Option<Digits>) -> Self {
         Self {
             kind: kind.clone(),
+            digits,
             sum: 0,
+            is_over: false,
             values: 0,
         }
     }
@@ -275,19 +282,26 @@ impl Sliding {
     fn known(&self) -> Option<i128> {
         (self.values > 0).then_some(self.sum)
     }
+
+    fn keep(&mut self, sum: Option<i128>) {
+        match sum {
+            Some(sum) => self.sum = sum,
+            None => self.is_over = true,
+        }
+    }
 }
 
 impl Accumulator for Sliding {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         each(values, |_, value| {
-            self.sum = self.sum.saturating_add(value);
+            self.keep(self.sum.checked_add(value));
             self.values += 1;
         })
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         each(values, |_, value| {
-            self.sum = self.sum.saturating_sub(value);
+            self.keep(self.sum.checked_sub(value));
             self.values = self.values.saturating_sub(1);
         })
     }
@@ -297,8 +311,11 @@ impl Accumulator for Sliding {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let answered = if self.kind == MEAN {
-            means(std::iter::once((self.sum, self.values)))
+        let answered = if let Some(digits) = self.digits {
+            means(
+                digits,
+                std::iter::once(((!self.is_over).then_some(self.sum), self.values)),
+            )?
         } else {
             answer(std::iter::once(self.known()), &self.kind)?
         };
