@@ -338,16 +338,5 @@ impl Key {
     }
 }
 
-/// The name of a table as the planner resolves it.
-pub(crate) fn resolved(name: &datafusion::common::TableReference, place: &NameScope) -> TableName {
-    let resolved = name.clone().resolve(&place.database, &place.schema);
-    TableName {
-        database: resolved.catalog.to_string(),
-        schema: resolved.schema.to_string(),
-        table: resolved.table.to_string(),
-        position: None,
-    }
-}
-
 #[cfg(test)]
 mod tests;

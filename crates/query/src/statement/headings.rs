@@ -405,7 +405,7 @@ fn name_what_is_numbered(query: &mut Query) {
     for expr in exprs {
         let number = match &expr.expr {
             Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => number.to_string().parse::<usize>().ok(),
+                Value::Number(number, _) => number.parse::<usize>().ok(),
                 _ => None,
             },
             _ => None,

@@ -1,8 +1,6 @@
 //! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
 
 #[cfg(test)]
-mod device_tests;
-#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -268,12 +268,12 @@ pub(super) fn means(
         if count == 0 {
             return Ok(None);
         }
-        match sum.and_then(|sum| digits.mean(sum, count)) {
-            Some(mean) => Ok(Some(mean)),
-            None => exec_err!(
+        let Some(mean) = sum.and_then(|sum| digits.mean(sum, count)) else {
+            return exec_err!(
                 "overflow: the mean of numerics is beyond 38 digits; take the mean of a cast to DOUBLE PRECISION instead"
-            ),
-        }
+            );
+        };
+        Ok(Some(mean))
     });
     let means: Decimal128Array = means.collect::<Result<_>>()?;
     let kind = DataType::Decimal128(

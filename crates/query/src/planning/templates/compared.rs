@@ -1,4 +1,4 @@
-//! What the values of a statement are compared with, wherever in its plan that is.
+//! Comparisons of a statement's values, wherever in its plan they stand.
 //!
 //! `slots.rs` knows the statements of one table, whose values stand in the filters of one scan. Here they may stand in joins and
 //! sub-selects. Two statements of one shape have one plan with other values in it if nothing but the conditions that the values

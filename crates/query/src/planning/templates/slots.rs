@@ -11,14 +11,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result, ScalarValue};
+use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, TableScan, Volatility};
 use nilometer_engine::{ColumnSource, TableSchema, TimeKind};
 
-use super::resolved;
 use super::shape::NOW;
 use crate::semantics::zone::{Instant, Zone};
 use crate::statement::name::{NameScope, TableName};
@@ -497,5 +496,16 @@ fn bare(value: &ScalarValue) -> &ScalarValue {
     match value {
         ScalarValue::Dictionary(_, value) => bare(value),
         value => value,
+    }
+}
+
+/// The name of a table as the planner resolves it.
+fn resolved(name: &TableReference, place: &NameScope) -> TableName {
+    let resolved = name.clone().resolve(&place.database, &place.schema);
+    TableName {
+        database: resolved.catalog.to_string(),
+        schema: resolved.schema.to_string(),
+        table: resolved.table.to_string(),
+        position: None,
     }
 }

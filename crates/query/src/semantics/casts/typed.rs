@@ -1,4 +1,4 @@
-//! What is cast is of the type that it is cast to, and no longer of the one that its column was declared with.
+//! Types of casts: that which is cast to, and no longer the one that the column was declared with.
 //!
 //! `DataFusion` (55.2) hands on what the field under a cast says beside its type. A column of a declared type says there which
 //! one it is: a `date` cast to a timestamp was still described to clients as a `date`, and they read its bits as one.

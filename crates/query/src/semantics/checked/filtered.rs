@@ -1,4 +1,4 @@
-//! What an aggregate is asked of is calculated for the rows alone that its FILTER lets in.
+//! Arguments of aggregates with FILTER: calculated for the rows alone that it lets in.
 //!
 //! `DataFusion` (55.2) calculates it for all rows where there are groups, and a division by zero that the filter was there to
 //! avoid ended the statement.

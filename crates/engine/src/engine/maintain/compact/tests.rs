@@ -1,3 +1,5 @@
+mod device;
+
 use std::path::Path;
 
 use nilometer_lineproto::Precision;

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
 use nilometer_lineproto::Precision;
 
-use super::*;
+use super::super::*;
 use crate::clock::SystemClock;
 use crate::compaction::CompactionOptions;
 use crate::disk::{Disk, MemoryDisk};
