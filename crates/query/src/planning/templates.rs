@@ -30,15 +30,15 @@ use nilometer_engine::{Charge, MemoryBudget, MemoryUse, Snapshot};
 use crate::planning::recognise;
 use crate::planning::recognised::BoundSeries;
 use crate::statement::headings::Names;
-use crate::statement::name::{NameScope, TableName};
+use crate::statement::name::NameScope;
 use crate::tables::catalogue::ReadContext;
 use crate::tables::table::Table;
 use bind::Template;
 use compared::compared;
 use series::SeriesTemplate;
 pub(crate) use shape::{Shape, now_of};
-pub(crate) use slots::Asked;
 use slots::Slots;
+pub(crate) use slots::{Asked, resolved};
 use whole::PlanTemplate;
 
 /// Templates that are kept. A dashboard has some dozens of statements.

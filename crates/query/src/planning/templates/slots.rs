@@ -500,7 +500,7 @@ fn bare(value: &ScalarValue) -> &ScalarValue {
 }
 
 /// The name of a table as the planner resolves it.
-fn resolved(name: &TableReference, place: &NameScope) -> TableName {
+pub(crate) fn resolved(name: &TableReference, place: &NameScope) -> TableName {
     let resolved = name.clone().resolve(&place.database, &place.schema);
     TableName {
         database: resolved.catalog.to_string(),
