@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
@@ -99,7 +99,10 @@ impl RelationTable {
             .unwrap_or_else(|| (0..self.shown.len()).collect());
         let arrow = Arc::new(self.shown.schema.project(&columns)?);
         let schema = self.reader.schema();
-        let conditions = filters.iter().map(|filter| Condition::of(schema, filter));
+        // What was a condition when the relation was asked whether it answers it may be a constant since: IS NOT NULL is, of a column
+        // of a join that turned out to be an inner one.
+        let open = filters.iter().filter(|filter| !is_true(filter));
+        let conditions = open.map(|filter| Condition::of(schema, filter));
         let Some(conditions) = conditions.collect() else {
             return internal_err!("a relation is asked for what it does not answer");
         };
@@ -115,4 +118,8 @@ impl RelationTable {
             self.name.clone(),
         )))
     }
+}
+
+fn is_true(filter: &Expr) -> bool {
+    matches!(filter, Expr::Literal(ScalarValue::Boolean(Some(true)), _))
 }

@@ -79,6 +79,10 @@ impl Condition {
                 Expr::Column(column) => Some(Self::NotNull(place(schema, &column.name)?)),
                 _ => None,
             },
+            // IS NULL of a column that is never NULL, once the planner knows that.
+            Expr::Literal(ScalarValue::Boolean(Some(false) | None), _) => {
+                Some(Self::OneOf(0, Vec::new()))
+            }
             _ => None,
         }
     }
