@@ -201,7 +201,7 @@ fn a_stopped_store_is_exported_without_a_server() {
     // The first says the unit.
     assert_eq!(lines.len(), 1 + ODD.lines().count());
     assert!(
-        text.contains("odd\\ table\\,=,tag\\ one=a\\ b\\,c\\=d,zwei=\u{fc} "),
+        text.contains("odd\\ table\\,\\=,tag\\ one=a\\ b\\,c\\=d,zwei=\u{fc} "),
         "{text}"
     );
 }
