@@ -216,7 +216,9 @@ impl QueryPlanner {
         let headings = headings.of(asked.schema());
         let shape = shape.filter(|_| names_tables(reading, &session, place, &statement));
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
-        if !is_plain(&plan)? {
+        // What looks labels up has no template.
+        let ordered = enum_order::settled(&plan, || reading.enum_place(&place.database))?;
+        if ordered.is_some() || !is_plain(&plan)? {
             return Ok(None);
         }
         let all = self.with_all_rules(&session);

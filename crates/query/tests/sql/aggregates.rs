@@ -235,7 +235,8 @@ async fn what_statistics_do_not_know_is_left_to_the_planner() {
     write(&store, &rows());
     let mut known = Vec::new();
     for sql in [
-        "SELECT time_bucket('1 hour', time), time_bucket('2 hours', time), max(i) FROM m GROUP BY 1, 2",
+        // One is no part of the other; buckets of two hours are of whole ones, and are a question for statistics.
+        "SELECT time_bucket('1 hour', time), time_bucket('90 minutes', time), max(i) FROM m GROUP BY 1, 2",
         "SELECT max(i + 1) FROM m",
         "SELECT count(DISTINCT i) FROM m",
         "SELECT count(*) FILTER (WHERE i > 0) FROM m",
