@@ -2,6 +2,7 @@
 //!
 //! Does: gather rows with their keys, drop early what cannot be among the first, sort, and give batches. Does not: read.
 
+mod gather;
 mod words;
 
 use std::cmp::Ordering;
@@ -295,22 +296,22 @@ fn gather(batches: &[Arc<RecordBatch>], keys: &[Key]) -> RecordBatch {
     used.dedup();
     let own = used.iter().filter_map(|at| batches.get(*at as usize));
     let own: Vec<&RecordBatch> = own.map(AsRef::as_ref).collect();
-    let mut numbers = vec![usize::MAX; batches.len()];
-    for (number, at) in used.iter().enumerate() {
+    let mut numbers = vec![u32::MAX; batches.len()];
+    for (number, at) in (0..).zip(&used) {
         if let Some(place) = numbers.get_mut(*at as usize) {
             *place = number;
         }
     }
     let places = keys.iter().map(|key| {
         let number = numbers.get(key.batch as usize);
-        (number.copied().unwrap_or(usize::MAX), key.row as usize)
+        (number.copied().unwrap_or(u32::MAX), key.row)
     });
-    let places: Vec<(usize, usize)> = places.collect();
+    let places: Vec<gather::Place> = places.collect();
     let first = own.first().expect("a row is in a batch");
     let columns = (0..first.num_columns()).map(|column| {
         let arrays = own.iter().map(|batch| batch.column(column).as_ref());
         let arrays: Vec<&dyn Array> = arrays.collect();
-        words::interleaved(&arrays, &places)
+        gather::rows(&arrays, &places)
     });
     let gathered = RecordBatch::try_new(first.schema(), columns.collect());
     gathered.expect("the batches are of one schema")

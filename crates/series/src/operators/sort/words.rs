@@ -1,7 +1,6 @@
 //! One dictionary for all batches of a sort.
 //!
-//! Does: give the dictionaries of a column one list of words, and take rows of such columns by their keys alone. Does not:
-//! sort.
+//! Does: give the dictionaries of a column one list of words. Does not: sort, or take rows (`gather`).
 //!
 //! Each chunk that was read brings dictionaries of its own. Rows of thousands of them stand side by side in the order of time,
 //! and each batch of the answer merged all their words anew.
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
-use arrow_select::interleave::interleave;
 use rustc_hash::FxHashMap;
 
 type Dictionary = DictionaryArray<Int32Type>;
@@ -101,32 +99,18 @@ fn with_one_list(arrays: &[&Dictionary]) -> Option<Vec<ArrayRef>> {
     Some(over.collect())
 }
 
-/// Rows of several arrays of one type.
-pub(super) fn interleaved(arrays: &[&dyn Array], places: &[(usize, usize)]) -> ArrayRef {
-    let take = |arrays: &[&dyn Array]| {
-        interleave(arrays, places).expect("the arrays are of one type, and have these places")
-    };
-    let words: Option<Vec<&Dictionary>> = arrays
+/// The columns over their one list, and the list; `None` = they are not of words, or have several.
+pub(super) fn of_one_list<'a>(arrays: &[&'a dyn Array]) -> Option<(Vec<&'a dyn Array>, ArrayRef)> {
+    let words = arrays.iter().map(|array| array.as_dictionary_opt());
+    let words: Option<Vec<&Dictionary>> = words.collect();
+    let words = words?;
+    let list = words.first()?.values();
+    let is_of_it = |other: &&Dictionary| Arc::ptr_eq(list, other.values());
+    let keys = words.iter().map(|words| words.keys() as &dyn Array);
+    words
         .iter()
-        .map(|array| array.as_dictionary_opt())
-        .collect();
-    let words = words.unwrap_or_default();
-    let Some(first) = words.first() else {
-        return take(arrays);
-    };
-    if !words
-        .iter()
-        .all(|other| Arc::ptr_eq(first.values(), other.values()))
-    {
-        return take(arrays);
-    }
-    let keys: Vec<&dyn Array> = words
-        .iter()
-        .map(|words| words.keys() as &dyn Array)
-        .collect();
-    let keys = take(&keys).as_primitive::<Int32Type>().clone();
-    let array = Dictionary::try_new(keys, Arc::clone(first.values()));
-    Arc::new(array.expect("the keys were those of these words"))
+        .all(is_of_it)
+        .then(|| (keys.collect(), Arc::clone(list)))
 }
 
 #[cfg(test)]
@@ -179,10 +163,14 @@ mod tests {
             assert_eq!(batch.column(1), old.column(1));
         }
         let places = [(3, 1), (1, 1), (0, 1), (2, 0), (0, 0), (1, 2), (3, 0)];
-        let expected = places.map(|(batch, row)| rows[batch][row].map(str::to_owned));
+        let expected =
+            places.map(|(batch, row)| rows[batch as usize][row as usize].map(str::to_owned));
         for batches in [&before, &after] {
             let arrays: Vec<&dyn Array> = batches.iter().map(|it| it.column(0).as_ref()).collect();
-            assert_eq!(texts(&interleaved(&arrays, &places)), expected);
+            assert_eq!(
+                texts(&super::super::gather::rows(&arrays, &places)),
+                expected
+            );
         }
         let again = united(after.clone());
         assert!(

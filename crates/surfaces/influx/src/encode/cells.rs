@@ -109,6 +109,14 @@ impl Cells {
         }
     }
 
+    /// The integers of the column, if every row has one.
+    pub(super) fn ints(&self) -> Option<&Int64Array> {
+        match &self.values {
+            Values::Int(ints) if !self.has_nulls => Some(ints),
+            _ => None,
+        }
+    }
+
     /// The value in a row.
     #[inline]
     pub(super) fn cell(&self, row: usize) -> Cell<'_> {

@@ -1,15 +1,17 @@
 //! Rows of a batch as JSON on one line: what repeats is written once and copied.
 //!
 //! Does: write words that stand side by side once for all rows that have the same ones, the text of a time once for all rows
-//! of it, and small numbers from a table. Does not: indent; rows for people are written a cell at a time (`json`).
+//! of it, and integers that stand side by side at once, small ones from a table. Does not: indent; rows for people are written
+//! a cell at a time (`json`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray};
+use arrow_array::{Array, ArrayRef, DictionaryArray, Int64Array, PrimitiveArray, StringArray};
 
 use super::cells::{Cell, Cells};
-use super::number::{push_int, push_json_float, push_unsigned};
+use super::number::{Ints, push_int, push_json_float, push_unsigned};
 use super::text::push_json_text;
 use super::time::{Stamp, Times, push_epoch};
 
@@ -24,6 +26,9 @@ const TRIED: usize = 2048;
 
 /// What a row has no word in.
 const NO_WORD: i32 = -1;
+
+/// Rows whose words are brought side by side at once: they stay in the nearest cache.
+const BLOCK_ROWS: usize = 128;
 
 /// Writes the rows of a batch.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub(super) struct Kept(Vec<Combinations>);
 #[derive(Debug)]
 enum Part {
     Words(Combinations),
+    /// Integers without nulls.
+    Ints(Vec<Int64Array>),
     Column(Cells),
 }
 
@@ -59,9 +66,13 @@ impl Rows {
         for cells in columns {
             if let Some(words) = cells.few_words() {
                 run.push(words.clone());
-            } else {
-                end(&mut run, &mut parts);
-                parts.push(Part::Column(cells));
+                continue;
+            }
+            end(&mut run, &mut parts);
+            match (cells.ints(), parts.last_mut()) {
+                (Some(ints), Some(Part::Ints(others))) => others.push(ints.clone()),
+                (Some(ints), _) => parts.push(Part::Ints(vec![ints.clone()])),
+                (None, _) => parts.push(Part::Column(cells)),
             }
         }
         end(&mut run, &mut parts);
@@ -76,7 +87,7 @@ impl Rows {
     pub(super) fn kept(self) -> Kept {
         let words = self.parts.into_iter().filter_map(|part| match part {
             Part::Words(words) => Some(words.without_rows()),
-            Part::Column(_) => None,
+            Part::Ints(_) | Part::Column(_) => None,
         });
         Kept(words.collect())
     }
@@ -89,6 +100,13 @@ impl Rows {
             before = b',';
             match part {
                 Part::Words(words) => words.push(row, out),
+                Part::Ints(columns) => {
+                    let mut ints = Ints::default();
+                    for column in columns {
+                        ints.push(column.values().get(row).copied().unwrap_or_default(), out);
+                    }
+                    ints.end(out);
+                }
                 Part::Column(cells) => match cells.cell(row) {
                     Cell::Int(value) => push_int(value, out),
                     Cell::Float(value) => push_json_float(value, out),
@@ -129,13 +147,59 @@ impl Column {
         }
     }
 
-    #[inline]
-    fn word(&self, row: usize) -> i32 {
-        if self.has_nulls && self.keys.is_null(row) {
-            return NO_WORD;
+    /// The words of some rows.
+    fn words(&self, rows: Range<usize>) -> impl Iterator<Item = i32> {
+        let words = self.keys.keys().values().get(rows.clone());
+        let words = words.unwrap_or_default().iter().zip(rows);
+        words.map(|(word, row)| {
+            if self.has_nulls && self.keys.is_null(row) {
+                NO_WORD
+            } else {
+                *word
+            }
+        })
+    }
+}
+
+/// Some rows with the words of each side by side. Columns one after the other are brought there quickly, cells are not.
+#[derive(Debug, Default)]
+struct Block {
+    rows: Range<usize>,
+    words: Vec<i32>,
+    hashes: Vec<u64>,
+}
+
+impl Block {
+    /// Brings the rows from one on.
+    fn fill(&mut self, columns: &[Column], first: usize) {
+        let rows = columns.first().map_or(0, |column| column.keys.len());
+        self.rows = first..rows.min(first + BLOCK_ROWS);
+        let width = columns.len();
+        self.words.clear();
+        self.words.resize(self.rows.len() * width, NO_WORD);
+        self.hashes.clear();
+        self.hashes.resize(self.rows.len(), 0);
+        let mut factor = 0x9e37_79b9_7f4a_7c15_u64;
+        for (nth, column) in columns.iter().enumerate() {
+            let places = self.words.iter_mut().skip(nth).step_by(width);
+            let hashes = self.hashes.iter_mut();
+            let words = column.words(self.rows.clone());
+            for ((place, hash), word) in places.zip(hashes).zip(words) {
+                *place = word;
+                let word = u64::from(word.cast_unsigned()) + 1;
+                *hash = hash.wrapping_add(word.wrapping_mul(factor));
+            }
+            factor = factor.wrapping_mul(0xd134_2543_de82_ef95);
         }
-        let words = self.keys.keys().values();
-        words.get(row).copied().unwrap_or(NO_WORD)
+    }
+
+    /// A row's words and their hash.
+    #[inline]
+    fn row(&self, row: usize, width: usize) -> (&[i32], u64) {
+        let place = row.wrapping_sub(self.rows.start);
+        let words = self.words.get(place * width..(place + 1) * width);
+        let hash = self.hashes.get(place).copied().unwrap_or_default();
+        (words.unwrap_or_default(), hash)
     }
 }
 
@@ -143,6 +207,7 @@ impl Column {
 #[derive(Debug)]
 struct Combinations {
     columns: Vec<Column>,
+    block: Block,
     /// By the bits of a hash; none = rows do not repeat them.
     places: Vec<Place>,
     bits: u32,
@@ -175,6 +240,7 @@ impl Combinations {
                 column.has_nulls = keys.null_count() > 0;
                 column.keys = keys;
             }
+            same.block = Block::default();
             return same;
         }
         let is_remembered = columns.len() > 1 && rows >= TRIED;
@@ -189,6 +255,7 @@ impl Combinations {
             places: vec![Place::default(); places],
             words: vec![NO_WORD; places * columns.len()],
             columns,
+            block: Block::default(),
             bits,
             texts: Vec::new(),
             missed: 0,
@@ -205,13 +272,19 @@ impl Combinations {
 
     #[inline]
     fn push(&mut self, row: usize, out: &mut Vec<u8>) {
+        if !self.block.rows.contains(&row) {
+            self.block.fill(&self.columns, row);
+        }
+        let width = self.columns.len();
+        let (words, hash) = self.block.row(row, width);
         if self.places.is_empty() {
-            self.write(row, out);
+            self.write(words, out);
             return;
         }
-        let place = self.place(row);
+        let place = usize::try_from(hash >> (u64::BITS - self.bits)).unwrap_or(usize::MAX);
         let known = self.places.get(place).copied().unwrap_or_default();
-        if known.end > 0 && self.has(place, row) {
+        let remembered = self.words.get(place * width..(place + 1) * width);
+        if known.end > 0 && remembered == Some(words) {
             let text = self.texts.get(known.start..known.end);
             out.extend_from_slice(text.unwrap_or_default());
             self.missed = self.missed.saturating_sub(1);
@@ -220,40 +293,13 @@ impl Combinations {
         }
     }
 
-    /// Where a row's combination is remembered.
     #[inline]
-    fn place(&self, row: usize) -> usize {
-        let mut hash = 0u64;
-        let mut factor = 0x9e37_79b9_7f4a_7c15_u64;
-        for column in &self.columns {
-            let word = u64::from(column.word(row).cast_unsigned()) + 1;
-            hash = hash.wrapping_add(word.wrapping_mul(factor));
-            factor = factor.wrapping_mul(0xd134_2543_de82_ef95);
-        }
-        usize::try_from(hash >> (u64::BITS - self.bits)).unwrap_or(usize::MAX)
-    }
-
-    /// The words that are remembered in a place.
-    #[inline]
-    fn range(&self, place: usize) -> std::ops::Range<usize> {
-        let width = self.columns.len();
-        place * width..(place + 1) * width
-    }
-
-    #[inline]
-    fn has(&self, place: usize, row: usize) -> bool {
-        let words = self.words.get(self.range(place)).unwrap_or_default();
-        let mut pairs = self.columns.iter().zip(words);
-        pairs.all(|(column, word)| column.word(row) == *word)
-    }
-
-    #[inline]
-    fn write(&self, row: usize, out: &mut Vec<u8>) {
-        for (nth, column) in self.columns.iter().enumerate() {
+    fn write(&self, words: &[i32], out: &mut Vec<u8>) {
+        for (nth, (column, word)) in self.columns.iter().zip(words).enumerate() {
             if nth > 0 {
                 out.push(b',');
             }
-            let word = usize::try_from(column.word(row)).ok();
+            let word = usize::try_from(*word).ok();
             out.extend_from_slice(word.map_or(b"null", |word| column.words.get(word)));
         }
     }
@@ -261,8 +307,10 @@ impl Combinations {
     /// Writes a combination that is not remembered, and remembers it.
     #[inline(never)]
     fn push_anew(&mut self, row: usize, place: usize, out: &mut Vec<u8>) {
+        let width = self.columns.len();
+        let (words, _) = self.block.row(row, width);
         let begin = out.len();
-        self.write(row, out);
+        self.write(words, out);
         let text = out.get(begin..).unwrap_or_default();
         self.missed += 1;
         if self.missed > TRIED {
@@ -273,12 +321,9 @@ impl Combinations {
             self.texts.clear();
             self.places.fill(Place::default());
         }
-        let range = self.range(place);
-        if let (Some(place), Some(words)) = (self.places.get_mut(place), self.words.get_mut(range))
-        {
-            for (word, column) in words.iter_mut().zip(&self.columns) {
-                *word = column.word(row);
-            }
+        let remembered = self.words.get_mut(place * width..(place + 1) * width);
+        if let (Some(place), Some(remembered)) = (self.places.get_mut(place), remembered) {
+            remembered.copy_from_slice(words);
             place.start = self.texts.len();
             self.texts.extend_from_slice(text);
             place.end = self.texts.len();

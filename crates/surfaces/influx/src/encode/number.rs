@@ -25,6 +25,64 @@ static SMALL: [[u8; 4]; 1000] = {
     all
 };
 
+/// Bytes of small integers that are brought together before they are appended.
+const INTS_BYTES: usize = 64;
+
+/// Integers with commas between them. Small ones, as most are, meet in a buffer of fixed size, so that each is a store of four bytes.
+#[derive(Debug)]
+pub(super) struct Ints {
+    bytes: [u8; INTS_BYTES],
+    length: usize,
+}
+
+impl Default for Ints {
+    fn default() -> Self {
+        Self {
+            bytes: [0; INTS_BYTES],
+            length: 0,
+        }
+    }
+}
+
+impl Ints {
+    /// Appends an integer and a comma.
+    #[inline]
+    pub(super) fn push(&mut self, value: i64, out: &mut Vec<u8>) {
+        let small = usize::try_from(value).ok();
+        let small = small.and_then(|value| SMALL.get(value));
+        let place = self.bytes.get_mut(self.length..);
+        if let (Some(digits), Some(place)) = (small, place.and_then(<[u8]>::first_chunk_mut)) {
+            let [one, two, three, count] = *digits;
+            *place = [one, two, three, b','];
+            let end = self.length + usize::from(count);
+            if let Some(comma) = self.bytes.get_mut(end) {
+                *comma = b',';
+            }
+            self.length = end + 1;
+        } else {
+            self.end_with_comma(out);
+            if small.is_some() {
+                self.push(value, out);
+            } else {
+                push_int(value, out);
+                out.push(b',');
+            }
+        }
+    }
+
+    fn end_with_comma(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.bytes.get(..self.length).unwrap_or_default());
+        self.length = 0;
+    }
+
+    /// Appends what is left, without the last comma.
+    #[inline]
+    pub(super) fn end(mut self, out: &mut Vec<u8>) {
+        self.end_with_comma(out);
+        out.pop();
+    }
+}
+
 /// Appends an integer.
 #[inline]
 pub(super) fn push_int(value: i64, out: &mut Vec<u8>) {
@@ -124,6 +182,42 @@ mod tests {
         let mut out = b"before".to_vec();
         push(&mut out);
         String::from_utf8(out).unwrap().split_off(6)
+    }
+
+    #[test]
+    fn integers_side_by_side_have_commas_between_them() {
+        let mut bits = 11_u64;
+        for length in 1..200_usize {
+            let ints: Vec<i64> = (0..length)
+                .map(|place| {
+                    bits = bits.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(9);
+                    // Of every length, and most of them small.
+                    bits.cast_signed()
+                        >> (if place % 9 == 0 {
+                            bits % 64
+                        } else {
+                            54 + bits % 10
+                        })
+                })
+                .collect();
+            let texts: Vec<String> = ints.iter().map(ToString::to_string).collect();
+            let own = written(|out| {
+                let mut own = Ints::default();
+                for int in &ints {
+                    own.push(*int, out);
+                }
+                own.end(out);
+            });
+            assert_eq!(own, texts.join(","));
+        }
+        for edge in [0, 9, 10, 99, 100, 999, 1000, -1, i64::MIN, i64::MAX] {
+            let own = written(|out| {
+                let mut own = Ints::default();
+                own.push(edge, out);
+                own.end(out);
+            });
+            assert_eq!(own, edge.to_string());
+        }
     }
 
     #[test]
