@@ -3,6 +3,7 @@
 //! Does: compute batches. Does not: decide where an operator stands, but for the rules beside ASOF joins and gap filling.
 
 pub(crate) mod asof;
+pub(crate) mod first_rows;
 pub(crate) mod frame;
 pub(crate) mod gapfill;
 pub(crate) mod scan;

@@ -5,16 +5,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::Schema;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNode};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::optimizer::Optimizer;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
@@ -23,6 +24,7 @@ use crate::function::{BoundFunctions, Extract, JsonOperators};
 use crate::limits::patterns::BoundPatterns;
 use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::operators::first_rows::{self, FirstRows, FirstRowsExec, Keys};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::planning::recognise;
 use crate::semantics::bytea::TextAsBytes;
@@ -126,7 +128,8 @@ impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
 fn settled(plan: &LogicalPlan, session: &dyn Session) -> Result<LogicalPlan> {
     let with_series = recognise::replaced(plan, session.config())?;
     let plan = with_series.as_ref().unwrap_or(plan);
-    Ok(checked::settle(float_key::settle(plan)?)?.into_owned())
+    let settled = checked::settle(float_key::settle(plan)?)?;
+    first_rows::settle(settled.into_owned())
 }
 
 async fn planned(plan: LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
@@ -194,6 +197,15 @@ fn operator(
         let fill = GapFillExec::new(Arc::clone(input), schema, exprs, layout)?;
         return Ok(Some(Arc::new(fill)));
     }
+    if let (Some(first), [input], [input_plan]) = (
+        node.as_any().downcast_ref::<FirstRows>(),
+        physical_inputs,
+        logical_inputs,
+    ) {
+        let keys = first_keys(first, |it| expr(it, input_plan.schema()))?;
+        let first = FirstRowsExec::new(Arc::clone(input), schema, keys);
+        return Ok(Some(Arc::new(first)));
+    }
     if let (Some(join), [left, right], [left_plan, right_plan]) = (
         node.as_any().downcast_ref::<AsofJoin>(),
         physical_inputs,
@@ -217,4 +229,22 @@ fn operator(
         return Ok(Some(Arc::new(join)));
     }
     Ok(None)
+}
+
+fn first_keys(
+    first: &FirstRows,
+    of: impl Fn(&Expr) -> Result<Arc<dyn PhysicalExpr>>,
+) -> Result<Keys> {
+    let key = |key: &SortExpr| {
+        let options = SortOptions {
+            descending: !key.asc,
+            nulls_first: key.nulls_first,
+        };
+        Ok(PhysicalSortExpr::new(of(&key.expr)?, options))
+    };
+    Ok(Keys {
+        groups: first.groups().iter().map(&of).collect::<Result<_>>()?,
+        values: first.values().iter().map(&of).collect::<Result<_>>()?,
+        order: first.order().iter().map(key).collect::<Result<_>>()?,
+    })
 }

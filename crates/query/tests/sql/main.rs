@@ -15,6 +15,7 @@ mod continuous_below;
 mod continuous_cost;
 mod continuous_policies;
 mod definitions;
+mod first_rows;
 mod frames;
 mod functions;
 mod gapfill;

@@ -115,6 +115,7 @@ pub(super) fn of_one_list<'a>(arrays: &[&'a dyn Array]) -> Option<(Vec<&'a dyn A
 
 #[cfg(test)]
 mod tests {
+    use super::super::gather;
     use super::*;
     use arrow_array::builder::StringDictionaryBuilder;
     use arrow_schema::{DataType, Field, Schema};
@@ -168,7 +169,10 @@ mod tests {
         for batches in [&before, &after] {
             let arrays: Vec<&dyn Array> = batches.iter().map(|it| it.column(0).as_ref()).collect();
             assert_eq!(
-                texts(&super::super::gather::rows(&arrays, &places)),
+                texts(&gather::rows(
+                    &arrays,
+                    &gather::Places::new(places.to_vec())
+                )),
                 expected
             );
         }

@@ -15,8 +15,9 @@ use super::number::{Ints, push_int, push_json_float, push_unsigned};
 use super::text::push_json_text;
 use super::time::{Stamp, Times, push_epoch};
 
-/// Combinations of words that are remembered, at most.
-const COMBINATIONS_BITS_MAX: u32 = 12;
+/// Combinations of words that are remembered, at most. Those of a thousand series seldom share a place; places that nobody has are
+/// not touched.
+const COMBINATIONS_BITS_MAX: u32 = 14;
 
 /// Bytes of their texts: more than that and they are written anew, so that a batch of long texts takes no more memory.
 const COMBINATION_BYTES_MAX: usize = 1 << 20;
@@ -244,7 +245,7 @@ impl Combinations {
             return same;
         }
         let is_remembered = columns.len() > 1 && rows >= TRIED;
-        let bits = rows.max(2).ilog2().min(COMBINATIONS_BITS_MAX);
+        let bits = (rows.max(2).ilog2() + 1).min(COMBINATIONS_BITS_MAX);
         let places = if is_remembered { 1 << bits } else { 0 };
         let columns = columns.into_iter().map(|keys| {
             let words = Words::of(keys.values());
