@@ -181,6 +181,8 @@ fn what_nests_too_deep_is_refused_and_long_rows_are_not() {
             text.len()
         );
     }
+    let longest = format!("SELECT a{} FROM m", " + a".repeat(HEIGHT_MAX));
+    assert!(printed(&longest).is_ok());
     let row = format!("a = 'b'{}", " OR a = 'b'".repeat(100_000));
     assert_eq!(parse_expr(&row).unwrap().to_string(), row);
     let Statement::Select(select) =

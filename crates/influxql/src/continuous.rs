@@ -42,7 +42,7 @@ pub(crate) fn due(shared: &Arc<Shared>, now_ns: i64) -> Vec<Box<dyn Due>> {
     let due = all.filter_map(|own| {
         let create = parsed(&own.text)?;
         let timing = Timing::of(&create, now_ns)?;
-        let turn = timing.next(own.ran_to_ns, now_ns)?;
+        let turn = timing.next((own.made_ns, own.ran_to_ns), now_ns)?;
         let due: Box<dyn Due> = Box::new(DueQuery {
             shared: Arc::clone(shared),
             own,

@@ -275,7 +275,17 @@ impl<'a> Written<'a> {
             return Ok(rows);
         }
         self.clashing += kept.iter().filter(|kept| !**kept).count() as u64;
-        filter_record_batch(&rows.project(&places)?, &BooleanArray::from(kept))
+        let rows = filter_record_batch(&rows.project(&places)?, &BooleanArray::from(kept))?;
+        if rows.num_rows() == 0 {
+            return Ok(rows);
+        }
+        // What only rows that are left out have makes no column, and gives no new field its type.
+        let has_value = |place: &usize| {
+            let column = rows.columns().get(*place);
+            column.is_some_and(|column| column.null_count() < column.len())
+        };
+        let places: Vec<usize> = (0..rows.num_columns()).filter(has_value).collect();
+        rows.project(&places)
     }
 
     /// Writes the last rows, and says how many there were; durable when it returns.

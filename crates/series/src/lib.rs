@@ -26,8 +26,8 @@ pub use error::Error;
 pub use long::sort_asking;
 pub use operators::{BUCKETS, Batches, MEAN_SCALE, numeric_mean};
 pub use query::{
-    Aggregate, Binary, Choice, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy,
-    Percentile, Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Top,
-    Transform, Unary,
+    Aggregate, Binary, Choice, Column, EXPR_DEPTH_MAX, Expr, Fill, Function, Limit, Operator,
+    Order, OrderBy, Percentile, Selector, SeriesQuery, Shape, Source, TableName, TagExpr,
+    TimeRange, Top, Transform, Unary,
 };
 pub use value::{Literal, Rules, Type, Value};

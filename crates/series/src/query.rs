@@ -13,6 +13,7 @@ use crate::context::Limits;
 use crate::error::Error;
 use crate::value::{Literal, Rules, Value};
 
+pub use check::EXPR_DEPTH_MAX;
 pub use expr::{
     Aggregate, Binary, Expr, Function, Percentile, Selector, TagExpr, Transform, Unary,
 };

@@ -255,6 +255,37 @@ fn a_query_beyond_its_memory_ends_with_the_accounts_error_and_gives_everything_b
     }
 }
 
+/// A sum over four hundred segments of twenty rows each was refused where their rows were read: a full block of each was
+/// charged, ten megabytes for some thousand rows.
+#[test]
+fn a_sum_over_many_small_segments_takes_what_their_rows_take() {
+    let engine = written(1, 1);
+    for at in 1..=400 {
+        let rows = (0..10).flat_map(|host| [(host, at), (host, 10_000 - at)]);
+        let rows: Vec<(String, i64)> = rows.map(|(host, at)| (format!("h{host}"), at)).collect();
+        let rows: Vec<(&str, i64)> = rows.iter().map(|(host, at)| (host.as_str(), *at)).collect();
+        write(&engine, &rows);
+        engine.flush().unwrap();
+    }
+    let account = Small::new(2_000_000);
+    let context = Context {
+        memory: Arc::<Small>::clone(&account),
+        ..Context::default()
+    };
+    let sum = query(sum_by(Bucket::fixed(DAY)));
+    let batches = sum.run(&engine.snapshot(), &context).unwrap();
+    let batches: Vec<RecordBatch> = batches.map(Result::unwrap).collect();
+    let sums = batches
+        .iter()
+        .map(|batch| batch.column_by_name("load").unwrap());
+    let sums: Vec<f64> = sums
+        .flat_map(|sums| sums.as_primitive::<Float64Type>().values().to_vec())
+        .collect();
+    assert_eq!(sums, [7.0 * 8000.0]);
+    drop(batches);
+    assert_eq!(account.taken.load(Ordering::Relaxed), 0);
+}
+
 #[test]
 fn few_rows_are_read_on_the_calling_thread_and_many_on_several() {
     // What is added up as it is decoded is handed out in parts of some 250,000 rows.

@@ -7,7 +7,9 @@
 //! followed it last time is tried first. Series that nobody saw before are collected and defined once for the body.
 
 mod declared;
+mod fits;
 mod memo;
+mod new_series;
 mod pending;
 mod planned;
 mod rows;
@@ -21,15 +23,13 @@ use nilometer_lineproto::{LineError, Point, Precision, Reader, SeriesKey};
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::catalogue::Catalogue;
-use crate::engine::{Engine, RelationChange, Transaction, check_name};
+use crate::engine::{Engine, RelationChange, Transaction};
 use crate::error::Error;
 use crate::relation::Change;
-use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId, table_bytes};
-use memo::Fingerprint;
+use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId};
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
-use planned::{PLANNED_SCHEMA, Planned, is_planned_table};
+use planned::{PLANNED_SCHEMA, Planned};
 use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
 pub use typed::{
@@ -442,7 +442,7 @@ impl Session {
         let text = memo.fingerprint(self.schema, point.series);
         let found = match memo.find(text, self.epoch, &mut self.expected) {
             Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
-            None => match self.wait_for(text, point, report) {
+            None => match self.wait_for(text, (point, time), report) {
                 Some((slot, at)) => (slot, RowSeries::Pending(at)),
                 None => return,
             },
@@ -466,35 +466,20 @@ impl Session {
             columns: &mut self.columns,
             new_names: &mut self.new_names,
             planned: &mut self.planned,
+            point,
+            fits: false,
             stripped_time: false,
         };
-        let added = builder.add_row(point, series, time, &mut context);
-        if context.stripped_time {
-            let reason = format!(
-                "invalid field name: input field \"{TIME_COLUMN}\" on measurement \"{}\" is invalid",
-                table.name
-            );
-            report.reject(point.line_number, point.line, reason, false);
-            // The field goes, the point stays, unless it has no other.
-            report.dropped -= u64::from(added.is_ok());
+        let added = builder.add_row(series, time, &mut context);
+        let stripped_time = context.stripped_time;
+        if added.is_ok()
+            && let RowSeries::Pending(at) = series
+        {
+            self.pending.mark_used(at);
         }
-        match added {
-            Ok(()) => {
-                if let RowSeries::Pending(at) = series {
-                    self.pending.mark_used(at);
-                }
-            }
-            // The body is refused for it when its next lines have been read.
-            Err(RowError::NoField | RowError::Stale | RowError::TooManyColumns) => {}
-            Err(RowError::Refused(error)) => self.refused = Some(error),
-            Err(error) => {
-                report.reject(
-                    point.line_number,
-                    point.line,
-                    error.text(&table.name),
-                    false,
-                );
-            }
+        if stripped_time || added.is_err() {
+            let refused = reject_row(point, &table.name, stripped_time, added, report);
+            self.refused = refused.or(self.refused.take());
         }
     }
 
@@ -515,138 +500,6 @@ impl Session {
         self.tables.push(slot);
         self.slots.insert(table, self.tables.len() - 1);
         self.tables.len() - 1
-    }
-
-    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or
-    /// the schema or the table was dropped and the body will be read again.
-    #[cold]
-    fn wait_for(
-        &mut self,
-        text: Fingerprint,
-        point: &Point<'_>,
-        report: &mut WriteReport,
-    ) -> Option<(usize, usize)> {
-        if let Some(found) = self.pending.find(text) {
-            return Some(found);
-        }
-        if self.columns.is_over() || self.refused.is_some() {
-            return None;
-        }
-        let key = match SeriesKey::parse(point.series) {
-            Ok(key) => key,
-            Err(reason) => {
-                reject_parse(&point.error(reason), report);
-                return None;
-            }
-        };
-        let names = std::iter::once(("measurement", &key.measurement))
-            .chain(key.tags.iter().map(|(name, _)| ("tag", name)));
-        for (what, name) in names {
-            if let Err(error) = check_name(what, name) {
-                report.reject(point.line_number, point.line, error.to_string(), true);
-                return None;
-            }
-        }
-        if key.tags.iter().any(|(name, _)| name == TIME_COLUMN) {
-            let reason = format!(
-                "invalid tag key: input tag \"{TIME_COLUMN}\" on measurement \"{}\" is invalid",
-                key.measurement
-            );
-            report.reject(point.line_number, point.line, reason, false);
-            return None;
-        }
-        let table = self.table_of(&key, point, report)?;
-        let slot = self.slot_of(table);
-        let known = self.tables.get_mut(slot)?;
-        if is_planned_table(table) {
-            known.name = key.measurement.to_string();
-        }
-        let mut tags = Vec::with_capacity(key.tags.len());
-        for (at, (name, value)) in key.tags.iter().enumerate() {
-            let id = match known.known_tag(at, name) {
-                Some(id) => id,
-                None if self.columns.is_full() => {
-                    self.columns.add();
-                    return None;
-                }
-                None => match known.define_tag(
-                    &self.engine,
-                    name,
-                    &mut self.new_names,
-                    &mut self.planned,
-                ) {
-                    Ok(tag) => tag?,
-                    Err(error) => {
-                        self.refused = Some(error);
-                        return None;
-                    }
-                },
-            };
-            if self.pending.meets_tag(id) && !self.columns.add() {
-                return None;
-            }
-            tags.push((id, value.as_ref()));
-        }
-        if let Some(rules) = &known.rules
-            && let Err(reason) = rules.check_tags(&known.name, &tags)
-        {
-            report.reject(point.line_number, point.line, reason, false);
-            return None;
-        }
-        Some((slot, self.pending.add(text, table, slot, &tags)))
-    }
-
-    /// The id of the table of a new series; `None` = the line was rejected, or the schema was dropped.
-    fn table_of(
-        &mut self,
-        key: &SeriesKey<'_>,
-        point: &Point<'_>,
-        report: &mut WriteReport,
-    ) -> Option<TableId> {
-        let schema = self.schema;
-        let (mut is_relation, mut is_new, mut refused) = (false, false, None);
-        let met = self.planned.find(&key.measurement);
-        let plan = |catalogue: &Catalogue| {
-            if schema != PLANNED_SCHEMA && catalogue.schema_name(schema).is_none() {
-                return Ok(None);
-            }
-            let known = met.or_else(|| catalogue.table_id(schema, &key.measurement));
-            is_relation = known.is_none()
-                && self
-                    .engine
-                    .sequencer()
-                    .is_relation(schema, &key.measurement);
-            if is_relation {
-                return Ok(None);
-            }
-            if known.is_none() && !is_new {
-                is_new = true;
-                let bytes = (NEW_TABLE_BYTES + table_bytes(&key.measurement)) as u64;
-                refused = self
-                    .engine
-                    .sequencer()
-                    .check_names(self.new_names + bytes)
-                    .err();
-                self.new_names += bytes;
-            }
-            if refused.is_some() {
-                return Ok(None);
-            }
-            known
-                .map(Some)
-                .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
-        };
-        let stand_in = |planned: &mut Planned| Some(planned.table(&key.measurement));
-        let table = self.planned.define(&self.engine, plan, stand_in);
-        self.refused = refused;
-        if is_relation {
-            let reason = format!(
-                "measurement \"{}\" is a relation; write it as one, or use another name",
-                key.measurement
-            );
-            report.reject(point.line_number, point.line, reason, false);
-        }
-        table
     }
 }
 
@@ -680,6 +533,34 @@ fn leave_out(
     match SeriesKey::parse(point.series) {
         Ok(key) => Beyond::add(&mut report.beyond, window, (&key, time, bound)),
         Err(reason) => reject_parse(&point.error(reason), report),
+    }
+}
+
+/// Says in the report what of a point was not kept; returns why the whole body is refused, if it is.
+#[cold]
+fn reject_row(
+    point: &Point<'_>,
+    table: &str,
+    stripped_time: bool,
+    added: Result<(), RowError>,
+    report: &mut WriteReport,
+) -> Option<Error> {
+    if stripped_time {
+        let reason = format!(
+            "invalid field name: input field \"{TIME_COLUMN}\" on measurement \"{table}\" is invalid"
+        );
+        report.reject(point.line_number, point.line, reason, false);
+        // The field goes, the point stays, unless it has no other.
+        report.dropped -= u64::from(added.is_ok());
+    }
+    match added {
+        // The body is refused for it when its next lines have been read.
+        Ok(()) | Err(RowError::NoField | RowError::Stale | RowError::TooManyColumns) => None,
+        Err(RowError::Refused(error)) => Some(error),
+        Err(error) => {
+            report.reject(point.line_number, point.line, error.text(table), false);
+            None
+        }
     }
 }
 

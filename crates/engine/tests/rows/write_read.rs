@@ -373,6 +373,45 @@ fn a_refused_row_leaves_nothing_of_itself() {
     );
 }
 
+/// A device with a wrong type once shut out the good points of all others: its point was refused for one field, but had
+/// given another, new one its type, and made a measurement and tags that nobody else has. InfluxDB 1.6.7, too, keeps the point
+/// of 26 and refuses that of 50.
+#[test]
+fn a_refused_point_gives_no_new_name_a_type() {
+    let engine = open(&MemoryDisk::new());
+    write(&engine, "m y=1.5 45\n");
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let mut rejected = |body: &str| -> Vec<usize> {
+        let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+        let rejected = report.unwrap().rejected;
+        rejected.iter().map(|line| line.line_number).collect()
+    };
+    // In one body, the conflict behind the new field and before it, on a new series with a new tag, and with a tag that is refused.
+    let body = "m x=false,y=1250i 19\nm y=1250i,x=false 20\nm,host=a x=false,y=1i 21\nm x=1251i 26\nm x=false 50\n";
+    assert_eq!(rejected(body), [1, 2, 3, 5]);
+    // Over several bodies.
+    assert_eq!(rejected("m z=1i,y=5i 20\nm,host=b z=1i,y=5i 20\n"), [1, 2]);
+    assert_eq!(rejected("m z=\"s\" 21\n"), [0; 0]);
+    // A point without a field, one with a text that is too long; of measurements that are new.
+    let long = "x".repeat(nilometer_lineproto::FIELD_TEXT_BYTES_MAX + 1);
+    let body = format!("n,host=a time=1 1\no a=1i,t=\"{long}\" 1\n");
+    assert_eq!(rejected(&body), [1, 2]);
+
+    let snapshot = engine.snapshot();
+    let columns = |table: &str| -> Option<Vec<String>> {
+        let table = snapshot.table("d", "public", table)?;
+        let columns = table.tags.iter().chain(&table.fields);
+        Some(columns.map(|column| column.name.clone()).collect())
+    };
+    assert_eq!(columns("n"), None);
+    assert_eq!(columns("o"), None);
+    assert_eq!(columns("m").unwrap(), ["y", "x", "z"]);
+    assert_eq!(
+        rows(&scan(&engine, |_| {})),
+        ["21 - - s", "26 - 1251 -", "45 1.5 - -"]
+    );
+}
+
 #[test]
 fn a_snapshot_does_not_change_while_writes_and_flushes_go_on() {
     let engine = open(&MemoryDisk::new());

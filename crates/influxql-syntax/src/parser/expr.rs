@@ -48,7 +48,8 @@ impl Parser<'_> {
                     height += 1;
                 }
             }
-            if height > HEIGHT_MAX {
+            // The first operand is a level, too.
+            if height > HEIGHT_MAX + 1 {
                 return Err(Error::TooDeep {
                     limit: HEIGHT_MAX,
                     at: token.at,

@@ -56,8 +56,13 @@ impl Timing {
         })
     }
 
-    /// The run that is due at a time, for one that has run up to another.
-    pub(crate) fn next(&self, ran_to_ns: Option<i64>, now_ns: i64) -> Option<Turn> {
+    /// The run that is due at a time, for one that was made at another and has run up to a third; `None` = it has never run.
+    /// The first run reads from the bucket on in which it was made, however late it comes: the process may have ended before.
+    pub(crate) fn next(
+        &self,
+        (made_ns, ran_to_ns): (i64, Option<i64>),
+        now_ns: i64,
+    ) -> Option<Turn> {
         let width = self.window.width;
         let every = if self.every_ns > 0 {
             self.every_ns
@@ -65,7 +70,8 @@ impl Timing {
             width
         };
         let next = match ran_to_ns {
-            None => now_ns,
+            // A run reads what is before its time, and here that of the bucket that has begun counts.
+            None => made_ns.min(now_ns).saturating_add(1),
             Some(last) => {
                 let next = self.after(last, every);
                 if next > now_ns {
@@ -143,7 +149,7 @@ mod tests {
             ("RESAMPLE EVERY 30m FOR 2h", "time(1h)", 30, Some((-60, 60))),
             ("RESAMPLE EVERY 2h", "time(1h)", 120, Some((0, 120))),
         ] {
-            let turn = timing(resample, group).next(Some(0), at(now));
+            let turn = timing(resample, group).next((0, Some(0)), at(now));
             let range = turn.and_then(|turn| turn.range);
             let range = range.map(|range| (range.from_ns, range.to_ns));
             let expected = expected.map(|(from, to)| (at(from), at(to)));
@@ -154,21 +160,42 @@ mod tests {
     #[test]
     fn one_that_never_ran_waits_for_the_end_of_its_bucket_and_none_is_left_out_after_a_stop() {
         let minute = timing("", "time(1m)");
-        let first = minute.next(None, 90 * SECOND).unwrap();
+        let first = minute.next((90 * SECOND, None), 90 * SECOND).unwrap();
         assert_eq!((first.ran_to_ns, first.range), (60 * SECOND, None));
-        assert_eq!(minute.next(Some(60 * SECOND), 119 * SECOND), None);
+        assert_eq!(minute.next((0, Some(60 * SECOND)), 119 * SECOND), None);
         // Nothing ran for five minutes.
-        let late = minute.next(Some(60 * SECOND), 400 * SECOND).unwrap();
+        let late = minute.next((0, Some(60 * SECOND)), 400 * SECOND).unwrap();
         let range = late.range.unwrap();
         assert_eq!((range.from_ns, range.to_ns), (60 * SECOND, 360 * SECOND));
         assert_eq!(late.ran_to_ns, 360 * SECOND);
     }
 
+    /// A query whose first look never came, because the process ended before, once began at the restart: its buckets up to
+    /// there were never written.
+    #[test]
+    fn the_first_run_begins_with_the_bucket_in_which_it_was_made() {
+        let range = |resample: &str, made: i64, now: i64| {
+            let turn = timing(resample, "time(1m)").next((made * SECOND, None), now * SECOND);
+            let range = turn.unwrap().range;
+            range.map(|range| (range.from_ns / SECOND, range.to_ns / SECOND))
+        };
+        assert_eq!(range("", 70, 400), Some((60, 360)));
+        // Made at the edge, the bucket before it is none of its.
+        assert_eq!(range("", 60, 60), None);
+        assert_eq!(range("", 60, 120), Some((60, 120)));
+        // The clock was set back meanwhile.
+        assert_eq!(range("", 400, 130), None);
+        // As far back as it says.
+        assert_eq!(range("RESAMPLE FOR 3m", 190, 190), Some((60, 180)));
+        assert_eq!(range("RESAMPLE FOR 3m", 190, 310), Some((60, 300)));
+        assert_eq!(range("RESAMPLE EVERY 30s", 190, 215), Some((180, 240)));
+    }
+
     #[test]
     fn buckets_with_an_offset_run_when_they_have_passed() {
         let offset = timing("", "time(1m, 20s)");
-        assert_eq!(offset.next(Some(20 * SECOND), 79 * SECOND), None);
-        let turn = offset.next(Some(20 * SECOND), 81 * SECOND).unwrap();
+        assert_eq!(offset.next((0, Some(20 * SECOND)), 79 * SECOND), None);
+        let turn = offset.next((0, Some(20 * SECOND)), 81 * SECOND).unwrap();
         let range = turn.range.unwrap();
         assert_eq!((range.from_ns, range.to_ns), (20 * SECOND, 80 * SECOND));
     }

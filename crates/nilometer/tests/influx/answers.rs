@@ -86,6 +86,12 @@ async fn a_question_that_cannot_be_read_is_refused_before_anything_runs() {
     for (query, error) in [
         ("", "missing required parameter \"q\""),
         ("q=", "missing required parameter \"q\""),
+        // Blanks were answered with nothing at all.
+        ("q=+%0A+", "missing required parameter \"q\""),
+        (
+            "q=++selec",
+            "error parsing query: found selec, expected SELECT, DELETE, SHOW, CREATE, DROP, EXPLAIN, GRANT, REVOKE, ALTER, SET, KILL at line 1, char 1",
+        ),
         (
             "q=create+database+x;+selec",
             "error parsing query: found selec, expected SELECT, DELETE, SHOW, CREATE, DROP, EXPLAIN, GRANT, REVOKE, ALTER, SET, KILL at line 1, char 20",

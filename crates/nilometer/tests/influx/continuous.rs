@@ -138,6 +138,34 @@ async fn they_outlive_the_process_and_leave_no_bucket_out_that_passed_meanwhile(
     assert_eq!(at(&server, &clock, 400).await, 0);
 }
 
+/// A server that was stopped or killed before it had looked at a new query began at its restart, and the buckets until then stayed
+/// empty for ever.
+#[tokio::test]
+async fn one_that_the_server_has_not_looked_at_before_it_ended_leaves_no_bucket_out() {
+    for is_closed in [true, false] {
+        let (disk, clock) = (MemoryDisk::default(), Arc::new(HandClock::default()));
+        {
+            let server = server(&disk, &clock);
+            clock.set(START - 90);
+            server.ask("create database d").await;
+            write(&server, -100, 8).await;
+            write(&server, -130, 16).await;
+            make(&server, "", "minutes", "time(1m)").await;
+            write(&server, -30, 1).await;
+            write(&server, 70, 2).await;
+            if is_closed {
+                server.engine.close().unwrap();
+            }
+        }
+        let server = server(&disk, &clock);
+        assert_eq!(at(&server, &clock, 130).await, 1, "{is_closed}");
+        // From the minute in which it was made.
+        let expected = [(-120, 8.0), (-60, 1.0), (60, 2.0)];
+        assert_eq!(rows(&server, "minutes").await, expected, "{is_closed}");
+        assert_eq!(at(&server, &clock, 179).await, 0);
+    }
+}
+
 #[tokio::test]
 async fn one_that_fails_is_counted_and_runs_again_with_the_next_bucket() {
     let (disk, clock) = (MemoryDisk::default(), Arc::new(HandClock::default()));

@@ -229,3 +229,26 @@ async fn points_of_another_type_are_left_out_and_counted() {
         r#"{"results":[{"statement_id":0,"series":[{"name":"b","columns":["time","f","s"],"values":[[3,null,"y"],[9,"text",null]]}]}]}"#
     );
 }
+
+/// A row that is left out once gave its other, new fields their types and made tags; InfluxDB 1.6.7 keeps the text of the second
+/// statement.
+#[tokio::test]
+async fn a_row_that_is_left_out_makes_no_field() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "a f=1 1\na,host=x f=2,n=7i 2\nb f=\"text\" 9\nb g=1 10\nc n=\"text\" 3";
+    assert_eq!(
+        server.send("POST", "/write?db=d", &[], lines).await.status,
+        204
+    );
+    let answer = server
+        .result("select f, n, g into b from a group by host")
+        .await;
+    assert!(answer.contains("type string dropped=2"), "{answer}");
+    let answer = server.result("select n into b from c").await;
+    assert!(answer.contains(",1]"), "{answer}");
+    assert_eq!(
+        rows(&server, "b").await,
+        r#"{"results":[{"statement_id":0,"series":[{"name":"b","columns":["time","f","g","n"],"values":[[3,null,null,"text"],[9,"text",null,null],[10,null,1,null]]}]}]}"#
+    );
+}

@@ -14,8 +14,8 @@ use crate::value::{Literal, Value};
 /// Queries in queries. Whoever writes them by hand stops at five; a generated text must not overflow the stack.
 const DEPTH_MAX: usize = 32;
 
-/// Operators in operators, for the same reason.
-const EXPR_DEPTH_MAX: usize = 128;
+/// Operators in operators, for the same reason. A language whose expressions may be deeper works them out in another way.
+pub const EXPR_DEPTH_MAX: usize = 128;
 
 /// Parts of a histogram. Each bucket of time has all of them.
 const HISTOGRAM_BUCKETS_MAX: u32 = 10_000;

@@ -4,6 +4,9 @@
 
 use crate::value::Literal;
 
+/// Operands of one operator that stand in a row before they are put together by twos.
+const JOINED_IN_A_ROW: usize = 16;
+
 /// An expression over the columns of a row, or over the aggregates of a bucket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
@@ -322,6 +325,42 @@ impl Expr {
         self.has(|expr| matches!(expr, Self::Field(field) if field == name))
     }
 
+    /// All of these with `AND` or `OR` between each two, in their order; `None` of none. Of very many it is not very deep.
+    pub fn joined(operator: Binary, all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all: Vec<Self> = all.into_iter().collect();
+        while all.len() > 1 {
+            let mut rest = all.into_iter().peekable();
+            all = Vec::new();
+            while rest.peek().is_some() {
+                let own = rest.by_ref().take(JOINED_IN_A_ROW);
+                all.extend(own.reduce(|left, right| Self::binary(operator, left, right)));
+            }
+        }
+        all.pop()
+    }
+
+    /// Levels of it; a query has expressions of at most [`EXPR_DEPTH_MAX`](crate::EXPR_DEPTH_MAX).
+    pub fn depth(&self) -> usize {
+        let mut deepest = 0;
+        let mut open = vec![(self, 1)];
+        while let Some((expr, depth)) = open.pop() {
+            deepest = deepest.max(depth);
+            open.extend(expr.operands().into_iter().map(|of| (of, depth + 1)));
+        }
+        deepest
+    }
+
+    /// The expressions right in it.
+    fn operands(&self) -> Vec<&Self> {
+        match self {
+            Self::Time | Self::Tag(_) | Self::Field(_) | Self::Literal(_) => Vec::new(),
+            Self::Unary(_, of) | Self::Neighbour(_, of) => vec![of],
+            Self::Binary(_, left, right) => vec![left, right],
+            Self::Call(_, operands) => operands.iter().collect(),
+            Self::Aggregate(aggregate) => aggregate.operands(),
+        }
+    }
+
     /// Calls `visit` for this expression and every one in it, those in aggregates too.
     pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
@@ -353,5 +392,34 @@ impl Expr {
 
     pub(crate) fn has_neighbour(&self) -> bool {
         self.has(|expr| matches!(expr, Self::Neighbour(..)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A statement that shows 300 fields asks whether one of them is there: one operator behind the other was an expression of
+    /// 300 levels, and refused.
+    #[test]
+    fn very_many_operands_make_no_deep_expression_and_keep_their_order() {
+        for count in [0, 1, 2, 3, 16, 17, 300, 10_000] {
+            let all = (0..count).map(|at| Expr::field(&at.to_string()));
+            let joined = Expr::joined(Binary::Or, all);
+            let mut names: Vec<usize> = Vec::new();
+            if let Some(joined) = &joined {
+                joined.walk(&mut |expr| {
+                    if let Expr::Field(name) = expr {
+                        names.push(name.parse().unwrap());
+                    }
+                });
+                assert!(joined.depth() <= 64, "{count}: {}", joined.depth());
+            }
+            assert_eq!(names, (0..count).collect::<Vec<usize>>());
+        }
+        let chain = (0..99).fold(Expr::Time, |left, _| {
+            Expr::binary(Binary::Add, left, Expr::Time)
+        });
+        assert_eq!(chain.depth(), 100);
     }
 }

@@ -24,6 +24,8 @@ pub struct Scheduled {
     pub name: String,
     /// The statement, in the words of its language.
     pub text: String,
+    /// When it was made, in nanoseconds since 1970: it counts from then on, also if it has never run.
+    pub made_ns: i64,
     /// Up to when it has run, in nanoseconds since 1970; `None` = never.
     pub ran_to_ns: Option<i64>,
 }
@@ -37,25 +39,23 @@ pub fn scheduled(snapshot: &Snapshot) -> Vec<Scheduled> {
             .find(|row| text(row, 0) == database && text(row, 1) == name);
         own.and_then(|row| integer(row, 2))
     };
-    let mut all: Vec<(i64, Scheduled)> = internal_rows(snapshot, SCHEDULED)
+    let mut all: Vec<Scheduled> = internal_rows(snapshot, SCHEDULED)
         .iter()
         .map(|row| {
             let (database, name) = (text(row, 0), text(row, 1));
-            let statement = Scheduled {
+            Scheduled {
                 ran_to_ns: ran_to(&database, &name),
                 database,
                 name,
+                made_ns: integer(row, 2).unwrap_or_default(),
                 text: text(row, 3),
-            };
-            (integer(row, 2).unwrap_or_default(), statement)
+            }
         })
         // One whose database went at the same time.
-        .filter(|(_, statement)| snapshot.default_schema(&statement.database).is_some())
+        .filter(|statement| snapshot.default_schema(&statement.database).is_some())
         .collect();
-    all.sort_by(|(one_made, one), (made, other)| {
-        (&one.database, one_made, &one.name).cmp(&(&other.database, made, &other.name))
-    });
-    all.into_iter().map(|(_, statement)| statement).collect()
+    all.sort_by_cached_key(|it| (it.database.clone(), it.made_ns, it.name.clone()));
+    all
 }
 
 /// Keeps a statement that has not run yet; durable when this returns. One of the name in the database is replaced.

@@ -1,11 +1,24 @@
 //! Predicates of deletes of version 2: `_measurement="m" AND host='a'`, as a statement of version 1.
 
+use chrono::DateTime;
+
+/// The first and the last time of a point, in nanoseconds since 1970 and as a text.
+const FIRST: (i64, &str) = (i64::MIN + 3, "1677-09-21T00:12:43.145224195Z");
+const LAST: (i64, &str) = (i64::MAX - 1, "2262-04-11T23:47:16.854775806Z");
+
 /// The statement that deletes what a predicate selects between two times; or why it is none.
 pub(crate) fn delete(start: &str, stop: &str, predicate: &str) -> Result<String, String> {
     for (name, text) in [("start", start), ("stop", stop)] {
-        if chrono::DateTime::parse_from_rfc3339(text).is_err() {
+        let Ok(time) = DateTime::parse_from_rfc3339(text) else {
             return Err(format!(
                 "{name} must be a time such as 2024-01-31T00:00:00Z, not {text:?}"
+            ));
+        };
+        let ns = time.timestamp_nanos_opt();
+        if ns.is_none_or(|ns| !(FIRST.0..=LAST.0).contains(&ns)) {
+            return Err(format!(
+                "{name} must be a time from {} to {}, which are the first and the last of a point, not {text:?}",
+                FIRST.1, LAST.1
             ));
         }
     }
@@ -28,6 +41,11 @@ pub(crate) fn delete(start: &str, stop: &str, predicate: &str) -> Result<String,
             if measurement.replace(value).is_some() {
                 return Err("_measurement is there twice".to_owned());
             }
+        } else if key == "_field" {
+            return Err(
+                "_field cannot be in a predicate: points are deleted with all their fields; name _measurement and tags"
+                    .to_owned(),
+            );
         } else {
             conditions.push(format!("{} = {}", quoted(&key, '"'), quoted(&value, '\'')));
         }
@@ -133,11 +151,35 @@ mod tests {
             ("host=a AND", "only AND"),
             ("host='a", "not closed"),
             ("_measurement=a AND _measurement=b", "twice"),
+            // It deleted nothing, and said that it had.
+            ("_measurement=a AND _field=\"f\"", "all their fields"),
         ] {
             let error = delete(START, STOP, predicate).unwrap_err();
             assert!(error.contains(why), "{predicate}: {error}");
         }
         assert!(delete("yesterday", STOP, "").is_err());
+        // These were said to be no times at all. The ends are those of 64 bits of nanoseconds.
+        for (start, stop) in [
+            ("1000-01-01T00:00:00Z", STOP),
+            (START, "9999-01-01T00:00:00Z"),
+            ("1677-09-21T00:12:43.145224194Z", STOP),
+            (START, "2262-04-11T23:47:16.854775807Z"),
+        ] {
+            let error = delete(start, stop, "").unwrap_err();
+            assert!(
+                error.contains("the first and the last of a point"),
+                "{error}"
+            );
+        }
+        assert!(delete(FIRST.1, LAST.1, "").is_ok());
+        assert_eq!(
+            DateTime::from_timestamp_nanos(FIRST.0),
+            FIRST.1.parse::<DateTime<chrono::Utc>>().unwrap()
+        );
+        assert_eq!(
+            DateTime::from_timestamp_nanos(LAST.0),
+            LAST.1.parse::<DateTime<chrono::Utc>>().unwrap()
+        );
         assert!(delete(START, "", "").unwrap_err().contains("stop"));
     }
 }

@@ -108,7 +108,16 @@ impl Rules {
             let column = columns.iter().find(|column| column.id == id);
             column.is_none_or(|column| column.values.len() <= rows)
         };
-        match self.fields.iter().find(|(id, _)| lacks(*id)) {
+        self.check_has(table, |id| !lacks(id))
+    }
+
+    /// Why a row may not be that has no fields but some.
+    pub(super) fn check_has(
+        &self,
+        table: &str,
+        has: impl Fn(ColumnId) -> bool,
+    ) -> Result<(), String> {
+        match self.fields.iter().find(|(id, _)| !has(*id)) {
             None => Ok(()),
             Some((_, name)) => Err(format!(
                 "the point has no field \"{name}\", which is NOT NULL in table \"{table}\""

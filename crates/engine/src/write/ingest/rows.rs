@@ -1,7 +1,7 @@
 //! Rows of the body at hand, column by column.
 //!
 //! Does: append the fields of points to the columns of their table, define fields that are new, take back what a refused
-//! row has added. Does not: know how series get their ids (`pending.rs` does).
+//! row has added. A row that is refused defines nothing (`fits.rs`). Does not: know how series get their ids (`pending.rs` does).
 
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
@@ -9,10 +9,10 @@ use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
 use super::pending::Pending;
 use super::planned::{Planned, is_planned_table};
 use super::slot::{KnownField, TableSlot};
-use super::{ColumnCount, declared};
+use super::{ColumnCount, declared, fits};
 use crate::batch::{Column, TableRows, Values};
 use crate::catalogue::Catalogue;
-use crate::engine::{Engine, check_name};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::logical::LogicalType;
 use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, column_bytes, type_name};
@@ -97,6 +97,9 @@ pub(super) struct RowContext<'a> {
     /// Memory of what the body has given a name.
     pub(super) new_names: &'a mut u64,
     pub(super) planned: &'a mut Planned,
+    pub(super) point: &'a Point<'a>,
+    /// The point was looked at as a whole, and may bring fields.
+    pub(super) fits: bool,
     /// The point has a field named `time`, which is left out.
     pub(super) stripped_time: bool,
 }
@@ -154,7 +157,6 @@ impl Builder {
     /// Adds a point, or nothing of it.
     pub(super) fn add_row(
         &mut self,
-        point: &Point<'_>,
         series: RowSeries,
         time: i64,
         context: &mut RowContext<'_>,
@@ -164,7 +166,7 @@ impl Builder {
             rules.check_time(time).map_err(RowError::Declared)?;
         }
         let mut kept = 0;
-        for field in point.fields {
+        for field in context.point.fields {
             match self.add_field(kept, rows, field.key, &field.value, context) {
                 Ok(true) => kept += 1,
                 Ok(false) => {}
@@ -246,7 +248,7 @@ impl Builder {
     ) -> Result<Option<usize>, RowError> {
         let known = match context.table.known_field(key) {
             Some(known) => known,
-            None => match define_field(key, value, context)? {
+            None => match meet_field(key, value, context)? {
                 Some(known) => known,
                 None => return Ok(None),
             },
@@ -295,7 +297,7 @@ impl Builder {
     }
 }
 
-fn kind_of(value: &FieldValue<'_>) -> PhysicalType {
+pub(super) fn kind_of(value: &FieldValue<'_>) -> PhysicalType {
     match value {
         FieldValue::Float(_) => PhysicalType::F64,
         FieldValue::Integer(_) => PhysicalType::I64,
@@ -307,7 +309,7 @@ fn kind_of(value: &FieldValue<'_>) -> PhysicalType {
 
 /// Adds a value of the column's type; another type or an overlong text adds nothing and returns false.
 #[inline]
-fn push_value(column: &mut Column, value: &FieldValue<'_>) -> bool {
+pub(super) fn push_value(column: &mut Column, value: &FieldValue<'_>) -> bool {
     match (&mut column.values, value) {
         (Values::I64(to), FieldValue::Integer(value)) => to.push(*value),
         (Values::F64(to), FieldValue::Float(value)) => to.push(*value),
@@ -323,7 +325,7 @@ fn push_value(column: &mut Column, value: &FieldValue<'_>) -> bool {
 }
 
 /// Adds a value to a column of a logical type.
-fn push_declared(
+pub(super) fn push_declared(
     column: &mut Column,
     of: LogicalType,
     key: &[u8],
@@ -339,7 +341,7 @@ fn push_declared(
 }
 
 #[cold]
-fn refusal(key: &[u8], value: &FieldValue<'_>, known: PhysicalType) -> RowError {
+pub(super) fn refusal(key: &[u8], value: &FieldValue<'_>, known: PhysicalType) -> RowError {
     let field = field_name(key);
     match value {
         FieldValue::Text(text) if known == PhysicalType::Text => RowError::TooLong {
@@ -362,6 +364,22 @@ fn field_name(key: &[u8]) -> String {
     field.name().into_owned()
 }
 
+/// Learns a field by its key, once it is known that the point will be kept: one that is refused defines nothing.
+fn meet_field(
+    key: &[u8],
+    value: &FieldValue<'_>,
+    context: &mut RowContext<'_>,
+) -> Result<Option<usize>, RowError> {
+    if !context.fits {
+        let (stripped_time, checked) =
+            fits::check(context.engine, Some(context.table), context.point);
+        context.stripped_time = stripped_time;
+        checked?;
+        context.fits = true;
+    }
+    define_field(key, value, context)
+}
+
 /// Learns a field by its key, defining it with the type at hand if the table has none of that name.
 fn define_field(
     key: &[u8],
@@ -373,14 +391,9 @@ fn define_field(
         context.stripped_time = true;
         return Ok(None);
     }
-    check_name("field", &name).map_err(RowError::BadName)?;
     if context.columns.is_full() {
         context.columns.add();
         return Err(RowError::TooManyColumns);
-    }
-    if matches!(value, FieldValue::Text(text) if text.len() > FIELD_TEXT_BYTES_MAX) {
-        // A value that will not be kept defines nothing.
-        return Err(refusal(key, value, PhysicalType::Text));
     }
     let table = context.table.id;
     let kind = ColumnKind::Field(kind_of(value));

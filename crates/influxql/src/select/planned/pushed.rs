@@ -17,6 +17,15 @@ pub(crate) struct Pushed {
     pub(crate) rest: Vec<Expr>,
 }
 
+/// So deep is an expression at most that is asked of a series query, which puts a few operators around it. What is deeper is
+/// worked out value by value.
+const DEPTH_MAX: usize = series::EXPR_DEPTH_MAX - 32;
+
+/// Whether an expression is not too deep to be asked of a series query.
+pub(crate) fn is_flat(expr: &series::Expr) -> bool {
+    expr.depth() <= DEPTH_MAX
+}
+
 pub(crate) fn pushed(condition: Option<&Expr>, table: &Table) -> Pushed {
     let mut out = Pushed::default();
     if let Some(condition) = condition {
@@ -35,10 +44,11 @@ fn push(condition: &Expr, table: &Table, out: &mut Pushed) {
         other => {
             if let Some(tags) = tag_condition(other, table) {
                 out.tags.push(tags);
-            } else if let Some((rows, Kind::Boolean)) = row_condition(other, table) {
-                out.rows.push(rows);
             } else {
-                out.rest.push(other.clone());
+                match row_condition(other, table) {
+                    Some((rows, Kind::Boolean)) if is_flat(&rows) => out.rows.push(rows),
+                    _ => out.rest.push(other.clone()),
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::select::checked::fold::literal;
 use crate::select::functions::is_math;
 use crate::select::planned::names::field_kind;
 use crate::select::planned::plan::Table;
-use crate::select::planned::pushed::is_tag;
+use crate::select::planned::pushed::{is_flat, is_tag};
 use crate::select::planned::types::kind_of_cast;
 use crate::select::steps::read::stored;
 use crate::select::values::value::{Kind, Value};
@@ -42,18 +42,22 @@ impl Named<'_> {
 
 /// A calculation with floats and integers. It is null where one of its operands is.
 pub(crate) fn number(expr: &Expr, find: Find<'_>) -> Option<Typed> {
+    calculated(expr, find).filter(|(expr, _)| is_flat(expr))
+}
+
+fn calculated(expr: &Expr, find: Find<'_>) -> Option<Typed> {
     match expr {
-        Expr::Paren(inner) => number(inner, find),
+        Expr::Paren(inner) => calculated(inner, find),
         Expr::Reference(reference) => find(Named::Reference(reference)),
         Expr::Binary(operator, left, right) => {
-            let operands = (number(left, find)?, number(right, find)?);
+            let operands = (calculated(left, find)?, calculated(right, find)?);
             operation(*operator, operands)
         }
         Expr::Call(call) if is_math(&call.name) => {
             let [argument] = call.arguments.as_slice() else {
                 return None;
             };
-            let (of, own) = number(argument, find)?;
+            let (of, own) = calculated(argument, find)?;
             let (function, kind) = match call.name.as_str() {
                 "floor" => (Function::Floor, own),
                 "ceil" => (Function::Ceil, own),
@@ -97,15 +101,23 @@ pub(crate) fn holds(
     find: Find<'_>,
     tag: &dyn Fn(&Reference) -> Option<series::Expr>,
 ) -> Option<series::Expr> {
+    compared(condition, find, tag).filter(is_flat)
+}
+
+fn compared(
+    condition: &Expr,
+    find: Find<'_>,
+    tag: &dyn Fn(&Reference) -> Option<series::Expr>,
+) -> Option<series::Expr> {
     match condition {
-        Expr::Paren(inner) => holds(inner, find, tag),
+        Expr::Paren(inner) => compared(inner, find, tag),
         Expr::Binary(operator @ (Operator::And | Operator::Or), left, right) => {
             let both = if *operator == Operator::And {
                 Binary::And
             } else {
                 Binary::Or
             };
-            let (left, right) = (holds(left, find, tag)?, holds(right, find, tag)?);
+            let (left, right) = (compared(left, find, tag)?, compared(right, find, tag)?);
             Some(series::Expr::binary(both, left, right))
         }
         Expr::Binary(operator, left, right) => {
@@ -129,7 +141,7 @@ pub(crate) fn holds(
                     if divides(left) || divides(right) {
                         return None;
                     }
-                    (number(left, find)?.0, number(right, find)?.0)
+                    (calculated(left, find)?.0, calculated(right, find)?.0)
                 }
             };
             Some(series::Expr::binary(operator, left, right))

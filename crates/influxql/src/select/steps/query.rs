@@ -189,11 +189,16 @@ impl Run<'_> {
             return Ok(rows);
         }
         let answer = self.rows(inner, &frame.inner(inner, self.now_ns))?;
+        let place = |name: &Reference| {
+            let mut outputs = inner.outputs.iter();
+            outputs.position(|output| *output.name == *name.name)
+        };
         let mut names = references.to_vec();
         if let Some(condition) = &plan.condition {
             condition.walk(&mut |expr| {
                 if let Expr::Reference(reference) = expr
-                    && !names.contains(reference)
+                    // What has no column is another thing for a condition.
+                    && !(names.contains(reference) && place(reference).is_some())
                 {
                     names.push(reference.clone());
                 }
@@ -208,11 +213,7 @@ impl Run<'_> {
         let mut columns: Vec<Option<Vec<Value>>> = answer.columns.into_iter().map(Some).collect();
         let mut taken: FxHashMap<usize, usize> = FxHashMap::default();
         for (at, name) in names.iter().enumerate() {
-            let place = inner
-                .outputs
-                .iter()
-                .position(|output| *output.name == *name.name);
-            let column = match place {
+            let column = match place(name) {
                 Some(place) => {
                     let own = match taken.get(&place) {
                         Some(known) => rows.columns.get(*known).cloned(),
@@ -221,7 +222,7 @@ impl Run<'_> {
                     taken.entry(place).or_insert(rows.columns.len());
                     cast(own.unwrap_or_default(), kind_of_cast(name.cast))
                 }
-                // A condition sees all tags of the row, a field only those of the query inside.
+                // A condition sees all tags of the row, and an empty text of what is none; a field only those of the query inside.
                 None if at < references.len() && !inner.group.contains(&name.name) => {
                     vec![Value::Null; rows.len()]
                 }
@@ -230,7 +231,7 @@ impl Run<'_> {
                     .iter()
                     .map(|set| {
                         let tag = rows.sets.key(*set).tag(&name.name);
-                        tag.map_or(Value::Null, |tag| Value::Text(tag.clone()))
+                        tag.map_or_else(|| Value::Text("".into()), |tag| Value::Text(tag.clone()))
                     })
                     .collect(),
             };

@@ -78,10 +78,7 @@ impl Wanted<'_> {
             1 => parts.tags.pop().unwrap_or(TagExpr::All),
             _ => TagExpr::And(parts.tags),
         };
-        shape.rows = parts
-            .rows
-            .into_iter()
-            .reduce(|left, right| series::Expr::binary(series::Binary::And, left, right));
+        shape.rows = series::Expr::joined(series::Binary::And, parts.rows);
         shape.group = self.group.to_vec();
         shape.order = Order {
             by: OrderBy::Group,
@@ -193,7 +190,7 @@ impl Run<'_> {
             of.map(|of| series::Expr::Unary(Unary::IsNotNull, Box::new(of)))
         };
         let any = fields.iter().filter_map(present);
-        let any = any.reduce(|left, right| series::Expr::binary(series::Binary::Or, left, right));
+        let any = series::Expr::joined(series::Binary::Or, any);
         shape.rows = match (shape.rows.take(), any) {
             (Some(rows), Some(any)) => Some(series::Expr::binary(series::Binary::And, rows, any)),
             (rows, any) => rows.or(any),
@@ -241,8 +238,8 @@ fn place_of(places: &[Option<usize>], column: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Keeps the rows for which all conditions hold. An absent boolean is false in the answer of a query inside, and neither in a
-/// measurement.
+/// Keeps the rows for which all conditions hold; of names that stand twice the last is meant. Of what is absent in a column of
+/// the answer of a query inside nothing holds, also if the column is a tag; in a measurement an absent tag is an empty text.
 pub(crate) fn filter(
     rows: &mut Rows,
     names: &[Reference],
@@ -250,7 +247,7 @@ pub(crate) fn filter(
     is_table: bool,
 ) -> Result<(), Error> {
     let place = |named: Named<'_>| match named {
-        Named::Reference(reference) => names.iter().position(|name| name == reference),
+        Named::Reference(reference) => names.iter().rposition(|name| name == reference),
         Named::Call(_) => None,
     };
     let nodes = conditions
@@ -263,7 +260,7 @@ pub(crate) fn filter(
         let value = |column: usize| match rows.value(column, row) {
             Value::Null => match kinds.get(column) {
                 // An absent tag is an empty text.
-                Some(Some(Kind::Tag)) => Value::Text("".into()),
+                Some(Some(Kind::Tag)) if is_table => Value::Text("".into()),
                 // So is what a measurement does not have.
                 Some(None) if is_table => Value::Text("".into()),
                 // Equal to no boolean, and not unequal either.

@@ -354,7 +354,7 @@ fn part(
     if let First::WithValues(_) = first {
         let present = present.iter().cloned();
         let present = present.map(|of| series::Expr::Unary(Unary::IsNotNull, Box::new(of)));
-        let any = present.reduce(|one, other| series::Expr::binary(Binary::Or, one, other));
+        let any = series::Expr::joined(Binary::Or, present);
         shape.rows = match (shape.rows.take(), any) {
             (Some(rows), Some(any)) => Some(series::Expr::binary(Binary::And, rows, any)),
             (rows, any) => rows.or(any),

@@ -10,7 +10,7 @@ use nilometer_series::{self as series, Aggregate, Binary, Column, Function, Rule
 use crate::select::checked::condition::{TIME_MAX, TIME_MIN};
 use crate::select::functions::{is_selector, is_transform};
 use crate::select::planned::plan::{Input, Plan, Table};
-use crate::select::planned::pushed::is_tag;
+use crate::select::planned::pushed::{is_flat, is_tag};
 use crate::select::planned::types::kind_of_cast;
 use crate::select::run::Run;
 use crate::select::steps::calculation::{Named, field, holds, number};
@@ -78,9 +78,15 @@ impl<'a> View<'a> {
         let mut view = Self::of(inner, &own, given)?;
         if let Some(condition) = &plan.condition {
             let column = |named: Named<'_>| view.named(named);
-            let tag = |name: &Reference| view.tag(name);
+            // What is selected inside is a column, also if it is a tag, of which nothing holds where it is absent.
+            let is_column = |name: &Reference| {
+                let mut outputs = inner.outputs.iter();
+                outputs.any(|output| *output.name == *name.name)
+            };
+            let tag = |name: &Reference| view.tag(name).filter(|_| !is_column(name));
             let condition = holds(condition, &column, &tag)?;
-            view.base.rows = both(view.base.rows.take(), Some(condition));
+            let rows = both(view.base.rows.take(), Some(condition));
+            view.base.rows = Some(rows.filter(is_flat)?);
         }
         Some(view)
     }
@@ -142,9 +148,7 @@ impl<'a> View<'a> {
             let fields = symbols.references.iter();
             let fields = fields.filter(|name| !is_tag(name, view.table));
             let present = fields.filter_map(|name| stored(name, view.table).map(is_some));
-            let is_any =
-                present.reduce(|one, other| series::Expr::binary(Binary::Or, one, other))?;
-            view.exists = Some(is_any);
+            view.exists = Some(series::Expr::joined(Binary::Or, present)?);
         }
         let columns = plan.outputs.iter().filter_map(|output| {
             // Of constants alone there is a value only in rows that have another one.
@@ -367,18 +371,15 @@ impl<'a> View<'a> {
                 expr: column.expr,
             });
         }
-        let mut exists: Option<series::Expr> = None;
+        let mut exists = Vec::with_capacity(signs.len());
         for sign in signs {
             let name = column_name(inner.columns.len());
             let of = series::Expr::field(&name);
             let is_truth = matches!(&sign, series::Expr::Binary(Binary::Greater, ..));
-            let own = if is_truth { of } else { is_some(of) };
-            exists = Some(match exists {
-                Some(others) => series::Expr::binary(Binary::Or, others, own),
-                None => own,
-            });
+            exists.push(if is_truth { of } else { is_some(of) });
             inner.columns.push(Column { name, expr: sign });
         }
+        let mut exists = series::Expr::joined(Binary::Or, exists);
         let mut base = Shape::of(Rules::Influx, series::Source::Nested(Box::new(inner)));
         if all.is_some() {
             base.rows = exists.take();

@@ -66,13 +66,15 @@ pub(super) async fn read(
         posted(headers, inflated.as_ref(), &mut parameters).await?;
     }
     let text = |name: &str| parameters.get(name).unwrap_or_default();
-    if text("q").is_empty() {
+    // Places in errors are those in the text without blanks around it, as there.
+    let question = text("q").trim();
+    if question.is_empty() {
         return Err(ErrorResponse::bad_request(
             "missing required parameter \"q\"",
         ));
     }
     let length_max = http.service().options().query.sql_bytes_max;
-    if text("q").len() > length_max {
+    if question.len() > length_max {
         let what = format!("the query is longer than {length_max} bytes");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         return Err(ErrorResponse::limit(status, what, "sql-bytes-max"));
@@ -88,7 +90,7 @@ pub(super) async fn read(
     };
     let rows = text("chunk_size").parse().ok().filter(|&rows| rows > 0);
     Ok(Asked {
-        text: text("q").to_owned(),
+        text: question.to_owned(),
         database: text("db").to_owned(),
         policy: text("rp").to_owned(),
         parameters: values_of(text("params"))?,

@@ -282,7 +282,10 @@ impl<'a> Group<'a> {
             let blocks = self.needed.iter();
             blocks.filter_map(|at| chunk.lengths.get(*at))
         });
-        let decoded = columns.len() * nilometer_codec::BLOCK_ROWS_MAX * size_of::<u64>();
+        // One block is decoded at a time. Of very many small segments each has a few rows.
+        let rows = self.needed.iter().filter_map(|at| self.block(*at));
+        let rows = rows.map(|block| block.rows as usize).max().unwrap_or(0);
+        let decoded = columns.len() * rows * size_of::<u64>();
         lengths.map(|length| *length as usize).sum::<usize>() + decoded
     }
 
