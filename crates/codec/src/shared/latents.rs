@@ -212,7 +212,7 @@ impl Chunk {
             let variable = &self.primary;
             match &mut multiple {
                 None => {
-                    variable.direct::<T, W>(&mut bits, &mut primary, (left, &mut *batch), out)?
+                    variable.direct::<T, W>(&mut bits, &mut primary, (left, &mut *batch), out)?;
                 }
                 Some((base, added, progress)) => {
                     let Batch {

@@ -141,7 +141,9 @@ impl Coder {
         (out, mut put): (&mut [O], impl FnMut(&mut O, u64)),
     ) -> Result<(), Error> {
         if let Some(only) = self.only() {
-            out.iter_mut().for_each(|out| put(out, only));
+            for out in out {
+                put(out, only);
+            }
             return Ok(());
         }
         let found = found.get_mut(..out.len()).ok_or_else(corrupt)?;
