@@ -92,7 +92,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             MEMORY_BYTES
         },
         forgetful: random.random_bool(0.3),
-        earlier_lives: tiers::earlier_lives(seed),
+        earlier_formats: tiers::earlier_formats(seed),
     };
     shifts.fit(&mut limits);
     let mut draw = Draw {

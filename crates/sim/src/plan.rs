@@ -398,8 +398,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Caches have room for next to nothing, so that all is read and opened again and again.
     pub forgetful: bool,
-    /// So many lives write segments of the format before this one.
-    pub earlier_lives: u32,
+    /// Formats of segments that the first lives write, one a life, none lower than the one before it.
+    pub earlier_formats: Vec<u16>,
 }
 
 impl Limits {

@@ -81,7 +81,7 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
     // No crash damages a file, so nothing may ever be found to put aside.
     options.on_damage = OnDamage::Refuse;
     let mut run = Run {
-        world: World::new(plan.seed, options).with_earlier_lives(plan.limits.earlier_lives),
+        world: World::new(plan.seed, options).with_earlier_formats(&plan.limits.earlier_formats),
         model: Model::default(),
         batch_rows_max: plan.limits.batch_rows_max,
         flush_rows: plan.limits.flush_rows,
@@ -363,11 +363,12 @@ impl Run {
         let Some(engine) = self.world.engine() else {
             return Ok(());
         };
-        let segments = engine.snapshot().segments();
-        let earlier = segments
-            .iter()
-            .filter(|it| it.format < nilometer_engine::Options::default().segment_format);
-        self.counts.earlier += earlier.count() as u64;
+        for segment in engine.snapshot().segments() {
+            let count = usize::from(segment.format).checked_sub(1);
+            if let Some(count) = count.and_then(|at| self.counts.earlier.get_mut(at)) {
+                *count += 1;
+            }
+        }
         let found = read_all(&engine.snapshot())?;
         self.count_rows(&found);
         if self.is_damage_put_aside()? {

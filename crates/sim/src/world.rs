@@ -6,7 +6,7 @@
 mod relation;
 mod series;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -69,8 +69,8 @@ pub struct World {
     visitor: Visitor,
     /// The disk may be full.
     tight: bool,
-    /// So many lives, from now on, write segments of the format before this one.
-    earlier_lives: u32,
+    /// Formats that the lives from now on write, the next one first; after them it is the newest.
+    earlier_formats: VecDeque<u16>,
 }
 
 impl World {
@@ -92,14 +92,14 @@ impl World {
             sessions: BTreeMap::new(),
             visitor: Visitor::default(),
             tight: false,
-            earlier_lives: 0,
+            earlier_formats: VecDeque::new(),
         }
     }
 
-    /// The first lives write segments of formats before this one.
+    /// The first lives write segments of these formats, one each.
     #[must_use]
-    pub fn with_earlier_lives(mut self, lives: u32) -> Self {
-        self.earlier_lives = lives;
+    pub fn with_earlier_formats(mut self, formats: &[u16]) -> Self {
+        self.earlier_formats = formats.iter().copied().collect();
         self
     }
 
@@ -225,14 +225,8 @@ impl World {
     pub fn restart(&mut self, how: Restart, faults: CrashPlan) -> Result<(), Error> {
         self.sessions.clear();
         let old = self.engine.take();
-        // The last of them the format before this one, those before it the first that is still written.
-        let now = Options::default().segment_format;
-        self.options.segment_format = match self.earlier_lives {
-            0 => now,
-            1 => now - 1,
-            _ => 1,
-        };
-        self.earlier_lives = self.earlier_lives.saturating_sub(1);
+        let earlier = self.earlier_formats.pop_front();
+        self.options.segment_format = earlier.unwrap_or(Options::default().segment_format);
         match how {
             Restart::PowerCut(seed) => self.disk = self.disk.after_power_cut(seed, faults),
             Restart::Clean | Restart::Stop if !self.disk.crashed() => {

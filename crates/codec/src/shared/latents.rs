@@ -16,7 +16,7 @@ use pco::metadata::{Bin, ChunkLatentVarMeta, DeltaEncoding, DynLatent, Mode};
 use pco::wrapped::ChunkDecompressor;
 
 use crate::Error;
-use coder::{Bits, Coder, STATES};
+use coder::{Bits, Coder, STATES, State};
 
 /// Values of a batch.
 pub(crate) const BATCH: usize = 256;
@@ -126,21 +126,23 @@ struct Progress {
 pub(crate) struct Scratch {
     padded: Vec<u8>,
     batch: Box<Batch>,
-    added: Box<Batch>,
 }
 
-/// Values of a batch, and of each how many bits its offset has.
+/// What a batch is made of.
 #[derive(Clone, Debug)]
 struct Batch {
+    found: [State; BATCH],
     values: [u64; BATCH],
-    widths: [u8; BATCH],
+    /// What is added to the values, if they are multiples of a base.
+    added: [u64; BATCH],
 }
 
 impl Default for Batch {
     fn default() -> Self {
         Self {
+            found: [State::default(); BATCH],
             values: [0; BATCH],
-            widths: [0; BATCH],
+            added: [0; BATCH],
         }
     }
 }
@@ -193,11 +195,7 @@ impl Chunk {
         out: &mut [W],
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
-        let Scratch {
-            padded,
-            batch,
-            added,
-        } = scratch;
+        let Scratch { padded, batch } = scratch;
         padded.clear();
         padded.extend_from_slice(body);
         padded.resize(body.len() + PADDING, 0);
@@ -208,21 +206,28 @@ impl Chunk {
             None => None,
         };
         bits.skip_zeros()?;
+        let batch = &mut **batch;
         let mut left = total;
         for out in out.chunks_mut(BATCH) {
             let variable = &self.primary;
-            variable.differences(&mut bits, &mut primary, (left, out.len()), batch)?;
-            if let Some((base, variable, progress)) = &mut multiple {
-                self.primary.integrate(&mut primary, batch, out.len());
-                variable.differences(&mut bits, progress, (left, out.len()), added)?;
-                variable.integrate(progress, added, out.len());
-                let pairs = batch.values.iter().zip(&added.values);
-                for (out, (value, added)) in out.iter_mut().zip(pairs) {
-                    let ordered = value.wrapping_mul(*base).wrapping_add(*added);
-                    *out = W::of_bits(T::extended(ordered.wrapping_add(T::BIAS)));
+            match &mut multiple {
+                None => {
+                    variable.direct::<T, W>(&mut bits, &mut primary, (left, &mut *batch), out)?;
                 }
-            } else {
-                variable.values::<T, W>(&mut primary, batch, out);
+                Some((base, added, progress)) => {
+                    let Batch {
+                        found,
+                        values,
+                        added: sums,
+                    } = &mut *batch;
+                    let (values, sums) = (&mut values[..out.len()], &mut sums[..out.len()]);
+                    variable.values(&mut bits, &mut primary, (left, found), values)?;
+                    added.values(&mut bits, progress, (left, found), sums)?;
+                    for ((out, value), added) in out.iter_mut().zip(values).zip(sums) {
+                        let ordered = value.wrapping_mul(*base).wrapping_add(*added);
+                        *out = W::of_bits(T::extended(ordered.wrapping_add(T::BIAS)));
+                    }
+                }
             }
             left -= out.len();
         }
@@ -281,62 +286,81 @@ impl Variable {
         Ok(progress)
     }
 
-    /// Decodes the differences of a batch of so many values; `left` = values of the page from here on.
-    fn differences(
+    /// Decodes the values of a batch, as many as there are places; `left` = values of the page from here on.
+    fn values(
         &self,
         bits: &mut Bits<'_>,
         progress: &mut Progress,
-        (left, count): (usize, usize),
-        batch: &mut Batch,
+        (left, found): (usize, &mut [State; BATCH]),
+        values: &mut [u64],
     ) -> Result<(), Error> {
-        // The last differences of a page are not written: their values follow from those before.
-        let written = count.min(left.saturating_sub(self.order));
-        let Batch { values, widths } = batch;
-        values[written..count].fill(0);
+        let (written, behind) = self.written(values, left);
         let states = &mut progress.states;
-        self.coder.read(bits, states, (values, widths), written)
-    }
-
-    /// Turns the differences of a batch into the values that they are of; the last moment belongs to the innermost ones.
-    fn integrate(&self, progress: &mut Progress, batch: &mut Batch, count: usize) {
-        for moment in progress.moments[..self.order].iter_mut().rev() {
-            let mut sum = *moment;
-            for value in &mut batch.values[..count] {
-                let difference = *value;
-                *value = sum;
-                sum = sum.wrapping_add(difference);
-            }
-            *moment = sum;
-        }
-    }
-
-    /// The same of numbers that are values as they are.
-    fn values<T: Integer, W: Whole>(
-        &self,
-        progress: &mut Progress,
-        batch: &mut Batch,
-        out: &mut [W],
-    ) {
-        let [moment, inner @ ..] = &mut progress.moments[..self.order] else {
-            for (out, value) in out.iter_mut().zip(&batch.values) {
-                *out = W::of_bits(T::extended(value.wrapping_add(T::BIAS)));
-            }
-            return;
+        let Some((last, others)) = progress.moments[..self.order].split_last_mut() else {
+            let put = |value: &mut u64, number| *value = number;
+            return self.coder.read(bits, states, found, (written, put));
         };
-        for moment in inner.iter_mut().rev() {
-            let mut sum = *moment;
-            for value in &mut batch.values[..out.len()] {
+        let mut sum = *last;
+        let put = |value: &mut u64, difference| {
+            *value = sum;
+            sum = sum.wrapping_add(difference);
+        };
+        self.coder.read(bits, states, found, (written, put))?;
+        behind.fill(sum);
+        *last = sum;
+        for moment in others.iter_mut().rev() {
+            for value in &mut *values {
                 let difference = *value;
-                *value = sum;
-                sum = sum.wrapping_add(difference);
+                *value = *moment;
+                *moment = moment.wrapping_add(difference);
             }
-            *moment = sum;
         }
-        let mut sum = moment.wrapping_add(T::BIAS);
-        for (out, difference) in out.iter_mut().zip(&batch.values) {
-            *out = W::of_bits(T::extended(sum));
-            sum = sum.wrapping_add(*difference);
+        Ok(())
+    }
+
+    /// The same of numbers that are the column's values as they are: mostly these go to their places as they are read.
+    fn direct<T: Integer, W: Whole>(
+        &self,
+        bits: &mut Bits<'_>,
+        progress: &mut Progress,
+        (left, batch): (usize, &mut Batch),
+        out: &mut [W],
+    ) -> Result<(), Error> {
+        let to = |ordered: u64| W::of_bits(T::extended(ordered));
+        let states = &mut progress.states;
+        let found = &mut batch.found;
+        match &mut progress.moments[..self.order] {
+            [] => {
+                let put = |out: &mut W, number: u64| *out = to(number.wrapping_add(T::BIAS));
+                self.coder.read(bits, states, found, (out, put))
+            }
+            [moment] => {
+                let (written, behind) = self.written(out, left);
+                let mut sum = moment.wrapping_add(T::BIAS);
+                let put = |out: &mut W, difference| {
+                    *out = to(sum);
+                    sum = sum.wrapping_add(difference);
+                };
+                self.coder.read(bits, states, found, (written, put))?;
+                behind.fill(to(sum));
+                *moment = sum.wrapping_sub(T::BIAS);
+                Ok(())
+            }
+            _ => {
+                let values = &mut batch.values[..out.len()];
+                self.values(bits, progress, (left, found), values)?;
+                for (out, value) in out.iter_mut().zip(values) {
+                    *out = to(value.wrapping_add(T::BIAS));
+                }
+                Ok(())
+            }
         }
-        *moment = sum.wrapping_sub(T::BIAS);
+    }
+
+    /// The places whose differences are written, and those behind: the last differences of a page are not written, as their values follow
+    /// from those before.
+    fn written<'a, O>(&self, out: &'a mut [O], left: usize) -> (&'a mut [O], &'a mut [O]) {
+        let written = out.len().min(left.saturating_sub(self.order));
+        out.split_at_mut(written)
     }
 }

@@ -4,7 +4,7 @@
 //! seed's plan is as it was. Does
 //! not: draw steps.
 
-use nilometer_engine::Tier;
+use nilometer_engine::{Options, Tier};
 use rand::{RngExt, SeedableRng};
 
 use super::{DAY_NS, HOUR_NS, Random, pick};
@@ -18,10 +18,15 @@ const LARGE_ONE_IN: u64 = 150;
 /// More than a page has of a value.
 const LARGE_BYTES: usize = 17_000;
 
-/// How many lives write segments of the earlier format; mostly none.
-pub(super) fn earlier_lives(seed: u64) -> u32 {
+/// The formats that the first lives write, any that is still written; mostly there is no such life. Versions of a program come one after
+/// the other, and so do these.
+pub(super) fn earlier_formats(seed: u64) -> Vec<u16> {
     let mut random = Random::seed_from_u64(seed ^ 0xF0_1234);
-    *pick(&mut random, &[0, 0, 0, 1, 2, 4])
+    let lives = *pick(&mut random, &[0, 0, 0, 1, 2, 4]);
+    let now = Options::default().segment_format;
+    let mut formats: Vec<u16> = (0..lives).map(|_| random.random_range(1..now)).collect();
+    formats.sort_unstable();
+    formats
 }
 
 /// Settles some stores for one tier, and has tables say when they are cold.

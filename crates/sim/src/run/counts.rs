@@ -68,8 +68,8 @@ pub struct Counts {
     pub lost: u64,
     /// Calls that the memory budget refused.
     pub refused: u64,
-    /// Segments of an earlier format that an opened store had.
-    pub earlier: u64,
+    /// Segments of earlier formats that an opened store had, those of format 1 first.
+    pub earlier: [u64; 3],
     /// Segments that settling had made cold.
     pub cold: u64,
     /// Rows compared with the model.
@@ -77,7 +77,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn named(&mut self) -> [(&'static str, &mut u64); 34] {
+    fn named(&mut self) -> [(&'static str, &mut u64); 36] {
+        let [first, second, third] = &mut self.earlier;
         [
             ("runs", &mut self.runs),
             ("opens", &mut self.opens),
@@ -110,7 +111,9 @@ impl Counts {
             ("put_aside", &mut self.put_aside),
             ("lost", &mut self.lost),
             ("refused", &mut self.refused),
-            ("earlier", &mut self.earlier),
+            ("earlier_1", first),
+            ("earlier_2", second),
+            ("earlier_3", third),
             ("cold", &mut self.cold),
             ("rows_compared", &mut self.rows_compared),
         ]

@@ -1,9 +1,12 @@
 //! The entropy coder of pco and the offsets behind it, the two loops in which a page of the cold tier takes its time.
 //!
-//! Does: read the symbols of a batch and what is added to the least value of each one's bin. Does not: know what the numbers mean.
+//! Does: read the symbols of a batch and what is added to the least value of each one's bin, and hand each number over once. Does not:
+//! know what the numbers mean.
 //!
 //! The n-th symbol belongs to state n mod 4. Tables have one of a few sizes, so that the loop is compiled for each of them and needs no
 //! check that a state is inside of its table. Sums of places wrap where they cannot: a check for each costs as much as the sum.
+//! The loop over symbols copies the states that it meets, all of each at once; the loop over offsets, which follow behind all symbols of a
+//! batch, has from the copies what it needs, and hands on the numbers without a place for them in between.
 
 use pco::metadata::Bin;
 
@@ -16,7 +19,7 @@ pub(super) const STATES: usize = 4;
 const OFFSET_BITS_MAX: u32 = 57;
 /// Bits of a symbol, four of which one read has.
 const TABLE_LOG_MAX: u32 = 14;
-/// Widths that are looked at together: where all are 0 there is nothing to add.
+/// States that are looked at together: where no offset has a bit there is nothing to add.
 const TOGETHER: usize = 8;
 
 /// As many ones as the index says; a look here is cheaper than two shifts.
@@ -35,16 +38,16 @@ const MASKS: [u64; 64] = {
 pub(super) struct Coder {
     log: u32,
     bins: usize,
-    /// The least value of its bin.
-    lowers: Vec<u64>,
     states: Vec<State>,
     offsets: Offsets,
 }
 
-/// A state of the entropy coder.
+/// A state of the entropy coder, as large as one move of a processor.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(8))]
-struct State {
+#[repr(C, align(16))]
+pub(super) struct State {
+    /// The least value of its bin.
+    lower: u64,
     /// The state that follows, before the bits that are read are added.
     next: u16,
     /// As many ones as there are bits to read.
@@ -98,16 +101,10 @@ impl Coder {
             15..=28 => Offsets::Many { a_read: 2 },
             _ => Offsets::Many { a_read: 1 },
         };
-        let (mut lowers, mut states) = tables(&bins, log)?;
-        let room = rooms().find(|room| *room >= states.len())?;
-        // No state leads there.
-        lowers.resize(room, 0);
-        states.resize(room, State::default());
         Some(Self {
             log,
             bins: count,
-            lowers,
-            states,
+            states: table(&bins, log)?,
             offsets,
         })
     }
@@ -129,16 +126,28 @@ impl Coder {
         Ok(())
     }
 
-    /// Reads the first `count` numbers of a batch.
-    pub(super) fn read(
+    /// The number that all are, if they take no bits.
+    pub(super) fn only(&self) -> Option<u64> {
+        let only = self.states.first()?;
+        (self.bins <= 1 && self.offsets == Offsets::None).then_some(only.lower)
+    }
+
+    /// Reads as many numbers of a batch as there are places in `out`, and calls `put` with each of these and its number, in order.
+    pub(super) fn read<O>(
         &self,
         bits: &mut Bits<'_>,
         states: &mut [usize; STATES],
-        (values, widths): (&mut [u64; BATCH], &mut [u8; BATCH]),
-        count: usize,
+        found: &mut [State; BATCH],
+        (out, mut put): (&mut [O], impl FnMut(&mut O, u64)),
     ) -> Result<(), Error> {
+        if let Some(only) = self.only() {
+            for out in out {
+                put(out, only);
+            }
+            return Ok(());
+        }
+        let found = found.get_mut(..out.len()).ok_or_else(corrupt)?;
         if self.bins > 1 {
-            let found = (&mut values[..count], &mut widths[..count]);
             match self.states.len() {
                 SMALL => self.symbols::<SMALL>(bits, states, found)?,
                 MIDDLE => self.symbols::<MIDDLE>(bits, states, found)?,
@@ -146,61 +155,56 @@ impl Coder {
                 LARGER => self.symbols::<LARGER>(bits, states, found)?,
                 _ => self.symbols::<LARGEST>(bits, states, found)?,
             }
-        } else if let (Some(lower), Some(only)) = (self.lowers.first(), self.states.first()) {
-            values[..count].fill(*lower);
-            widths[..count].fill(only.offset_bits);
+        } else {
+            found.fill(*self.states.first().ok_or_else(corrupt)?);
         }
-        let values = &mut values[..count];
         match self.offsets {
-            Offsets::None => Ok(()),
-            Offsets::Few => {
-                let end = count.next_multiple_of(TOGETHER).min(BATCH);
-                widths[count..end].fill(0);
-                few(bits, values, widths)
+            Offsets::None => {
+                let pairs = out.iter_mut().zip(found);
+                pairs.for_each(|(out, state)| put(out, state.lower));
+                Ok(())
             }
-            Offsets::Many { a_read: 4 } => many::<4>(bits, values, widths),
-            Offsets::Many { a_read: 2 } => many::<2>(bits, values, widths),
-            Offsets::Many { .. } => many::<1>(bits, values, widths),
+            Offsets::Few => few(bits, found, (out, put)),
+            Offsets::Many { a_read: 4 } => many::<4, O>(bits, found, (out, put)),
+            Offsets::Many { a_read: 2 } => many::<2, O>(bits, found, (out, put)),
+            Offsets::Many { .. } => many::<1, O>(bits, found, (out, put)),
         }
     }
 
+    /// Finds the states that the next symbols are.
     fn symbols<const N: usize>(
         &self,
         bits: &mut Bits<'_>,
         states: &mut [usize; STATES],
-        (values, widths): (&mut [u64], &mut [u8]),
+        found: &mut [State],
     ) -> Result<(), Error> {
-        let (lowers, table) = (self.lowers.first_chunk::<N>(), self.states.first_chunk());
-        let (Some(lowers), Some(table)): (_, Option<&[State; N]>) = (lowers, table) else {
+        let Some(table): Option<&[State; N]> = self.states.first_chunk() else {
             return Err(corrupt());
         };
         let [mut first, mut second, mut third, mut fourth] = *states;
-        let step = |state: &mut usize, word: &mut u64, value: &mut u64, width: &mut u8| {
-            let at = *state % N;
-            let entry = &table[at];
-            *value = lowers[at];
-            *width = entry.offset_bits;
+        let step = |state: &mut usize, word: &mut u64, found: &mut State| {
+            let entry = &table[*state % N];
+            let taken = entry.bits;
             let read = *word as u16 & entry.mask;
-            *word = word.wrapping_shr(u32::from(entry.bits));
             *state = usize::from(entry.next.wrapping_add(read));
-            usize::from(entry.bits)
+            *word = word.wrapping_shr(u32::from(taken));
+            *found = *entry;
+            usize::from(taken)
         };
-        let (fours, ends) = values.as_chunks_mut::<STATES>();
-        let (width_fours, width_ends) = widths.as_chunks_mut::<STATES>();
+        let (fours, ends) = found.as_chunks_mut::<STATES>();
         let mut here = bits.at;
-        for (values, widths) in fours.iter_mut().zip(width_fours) {
+        for found in fours {
             let mut word = bits.word(here)?;
             // How many bits the four take is known from their states, before the word is there: so the next one is read meanwhile.
-            let mut taken = step(&mut first, &mut word, &mut values[0], &mut widths[0]);
-            taken += step(&mut second, &mut word, &mut values[1], &mut widths[1]);
-            taken += step(&mut third, &mut word, &mut values[2], &mut widths[2]);
-            taken += step(&mut fourth, &mut word, &mut values[3], &mut widths[3]);
+            let mut taken = step(&mut first, &mut word, &mut found[0]);
+            taken += step(&mut second, &mut word, &mut found[1]);
+            taken += step(&mut third, &mut word, &mut found[2]);
+            taken += step(&mut fourth, &mut word, &mut found[3]);
             here = here.wrapping_add(taken);
         }
-        let ends = ends.iter_mut().zip(width_ends);
-        for ((value, width), state) in ends.zip([&mut first, &mut second, &mut third]) {
+        for (found, state) in ends.iter_mut().zip([&mut first, &mut second, &mut third]) {
             let mut word = bits.word(here)?;
-            here = here.wrapping_add(step(state, &mut word, value, width));
+            here = here.wrapping_add(step(state, &mut word, found));
         }
         *states = [first, second, third, fourth];
         bits.at = here;
@@ -219,83 +223,94 @@ fn rooms() -> impl Iterator<Item = usize> {
     [SMALL, MIDDLE, LARGE, LARGER, LARGEST].into_iter()
 }
 
-/// Adds offsets where most have no bits; beyond the values widths are 0, up to a whole number of those looked at together.
-fn few(bits: &mut Bits<'_>, values: &mut [u64], widths: &[u8; BATCH]) -> Result<(), Error> {
-    let mut here = bits.at;
-    let (eights, _) = widths.as_chunks::<TOGETHER>();
-    for (values, widths) in values.chunks_mut(TOGETHER).zip(eights) {
-        let mut left = u64::from_le_bytes(*widths);
-        while left != 0 {
-            let byte = left.trailing_zeros() / 8;
-            let width = left.wrapping_shr(8 * byte) & 0xff;
-            left &= !(0xff << (8 * byte));
-            let word = bits.word(here)?;
-            if let Some(value) = values.get_mut(byte as usize) {
-                *value = value.wrapping_add(word & MASKS[width as usize % 64]);
-            }
-            here = here.wrapping_add(width as usize);
+/// Adds offsets where most have no bits.
+fn few<O>(
+    bits: &mut Bits<'_>,
+    found: &[State],
+    (out, mut put): (&mut [O], impl FnMut(&mut O, u64)),
+) -> Result<(), Error> {
+    let (eights, ends) = out.as_chunks_mut::<TOGETHER>();
+    let (found_eights, found_ends) = found.as_chunks::<TOGETHER>();
+    for (out, found) in eights.iter_mut().zip(found_eights) {
+        let all = found.iter().fold(0, |all, state| all | state.offset_bits);
+        if all == 0 {
+            let pairs = out.iter_mut().zip(found);
+            pairs.for_each(|(out, state)| put(out, state.lower));
+        } else {
+            many::<1, O>(bits, found, (out, &mut put))?;
         }
     }
-    bits.at = here;
-    Ok(())
+    many::<1, O>(bits, found_ends, (ends, put))
 }
 
 /// Adds offsets, `A_READ` of which fit what one read of eight bytes has.
-fn many<const A_READ: usize>(
+fn many<const A_READ: usize, O>(
     bits: &mut Bits<'_>,
-    values: &mut [u64],
-    widths: &[u8; BATCH],
+    found: &[State],
+    (out, mut put): (&mut [O], impl FnMut(&mut O, u64)),
 ) -> Result<(), Error> {
     let mut here = bits.at;
-    let (some, ends) = values.as_chunks_mut::<A_READ>();
-    let (width_some, width_ends) = widths[..some.len() * A_READ + ends.len()].as_chunks::<A_READ>();
-    for (values, widths) in some.iter_mut().zip(width_some) {
+    let mut add = |out: &mut O, state: &State, word: u64| {
+        put(
+            out,
+            state
+                .lower
+                .wrapping_add(word & MASKS[usize::from(state.offset_bits) % 64]),
+        );
+        usize::from(state.offset_bits)
+    };
+    let (out, ends) = out.as_chunks_mut::<A_READ>();
+    let (found, found_ends) = found.as_chunks::<A_READ>();
+    for (out, found) in out.iter_mut().zip(found) {
         let mut word = bits.word(here)?;
-        for (value, width) in values.iter_mut().zip(widths) {
-            *value = value.wrapping_add(word & MASKS[usize::from(*width) % 64]);
-            word = word.wrapping_shr(u32::from(*width));
-            here = here.wrapping_add(usize::from(*width));
+        for (out, state) in out.iter_mut().zip(found) {
+            here = here.wrapping_add(add(out, state, word));
+            word = word.wrapping_shr(u32::from(state.offset_bits));
         }
     }
-    for (value, width) in ends.iter_mut().zip(width_ends) {
-        *value = value.wrapping_add(bits.word(here)? & MASKS[usize::from(*width) % 64]);
-        here = here.wrapping_add(usize::from(*width));
+    for (out, state) in ends.iter_mut().zip(found_ends) {
+        here = here.wrapping_add(add(out, state, bits.word(here)?));
     }
     bits.at = here;
     Ok(())
 }
 
-/// The states of the entropy coder: each bin has as many as its weight, strewn in steps of about three fifths of the table.
-fn tables(bins: &[Bin<u64>], log: u32) -> Option<(Vec<u64>, Vec<State>)> {
+/// The states of the entropy coder: each bin has as many as its weight, strewn in steps of about three fifths of the table. No state
+/// leads to those that fill the room behind.
+fn table(bins: &[Bin<u64>], log: u32) -> Option<Vec<State>> {
     let size = 1_usize << log;
     let stride = 3 * size / 5;
     let stride = stride + usize::from(stride.is_multiple_of(2));
-    let mut of_bin = vec![0; size];
+    let mut states = vec![State::default(); rooms().find(|room| *room >= size)?];
+    let weights = bins.iter().map(|bin| u64::from(bin.weight));
+    if weights.sum::<u64>() != 1 << log {
+        return None;
+    }
     let mut steps = 0;
     for (bin, what) in bins.iter().enumerate() {
+        let state = State {
+            lower: what.lower,
+            offset_bits: u8::try_from(what.offset_bits).ok()?,
+            // Its bin, until it is known what follows.
+            next: u16::try_from(bin).ok()?,
+            ..State::default()
+        };
         for _ in 0..what.weight {
-            *of_bin.get_mut((stride * steps) & (size - 1))? = bin;
+            *states.get_mut((stride * steps) & (size - 1))? = state;
             steps += 1;
         }
     }
-    if steps != size {
-        return None;
-    }
     let mut next: Vec<u32> = bins.iter().map(|bin| bin.weight).collect();
     let leading = u32::try_from(size).ok()?.leading_zeros();
-    let lowers = of_bin.iter().map(|bin| bins[*bin].lower).collect();
-    let states = of_bin.into_iter().map(|bin| {
-        let read = next[bin].leading_zeros() - leading;
-        let after = (next[bin] << read) - (1 << log);
-        next[bin] += 1;
-        Some(State {
-            next: u16::try_from(after).ok()?,
-            mask: u16::try_from((1_u32 << read) - 1).ok()?,
-            bits: u8::try_from(read).ok()?,
-            offset_bits: u8::try_from(bins[bin].offset_bits).ok()?,
-        })
-    });
-    Some((lowers, states.collect::<Option<_>>()?))
+    for state in &mut states[..size] {
+        let next = &mut next[usize::from(state.next)];
+        let read = next.leading_zeros() - leading;
+        state.next = u16::try_from((*next << read) - (1 << log)).ok()?;
+        state.mask = u16::try_from((1_u32 << read) - 1).ok()?;
+        state.bits = u8::try_from(read).ok()?;
+        *next += 1;
+    }
+    Some(states)
 }
 
 impl<'a> Bits<'a> {
