@@ -120,6 +120,9 @@ fn condition(bound: &Expr, column: &str, operator: &str) -> String {
             format!(" AND {column}_integer {operator} {bound}")
         }
         Expr::UnaryOp { .. } => format!(" AND {column}_integer {operator} {bound}"),
+        Expr::Cast { data_type, .. } if is_integer(data_type) => {
+            format!(" AND {column}_integer {operator} {bound}")
+        }
         Expr::Interval(_)
         | Expr::Cast {
             data_type: DataType::Interval { .. },
@@ -130,6 +133,14 @@ fn condition(bound: &Expr, column: &str, operator: &str) -> String {
         }
         bound => format!(" AND {column} {operator} ({bound})"),
     }
+}
+
+fn is_integer(of: &DataType) -> bool {
+    let name = of.to_string().to_ascii_lowercase();
+    [
+        "bigint", "integer", "int", "smallint", "int8", "int4", "int2",
+    ]
+    .contains(&name.as_str())
 }
 
 /// `SELECT show_chunks('t')` as `SELECT * FROM show_chunks('t')`: its rows are those of the answer.
