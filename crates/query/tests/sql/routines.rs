@@ -159,6 +159,32 @@ async fn a_job_runs_with_the_rights_of_its_owner() {
     assert!(gone.contains("maker"), "{gone}");
 }
 
+#[tokio::test]
+async fn a_call_in_a_transaction_is_part_of_it() {
+    let store = Store::new();
+    run(
+        &store,
+        &[
+            "CREATE TABLE counts (id BIGINT PRIMARY KEY, n BIGINT)",
+            "CREATE PROCEDURE fill(a BIGINT) LANGUAGE SQL AS $$ INSERT INTO counts VALUES (a, 1); UPDATE counts SET n = n + a $$",
+        ],
+    )
+    .await;
+    let transaction = store.engine.begin().unwrap();
+    let within = store.sql().within(&transaction);
+    within.query("d", "CALL fill(5)").await.unwrap();
+    within.query("d", "CALL fill(7)").await.unwrap();
+    let rows = "SELECT id, n FROM counts ORDER BY id";
+    assert_eq!(store.rows(rows).await, Vec::<String>::new());
+    transaction.commit().unwrap();
+    assert_eq!(store.rows(rows).await, ["5|13", "7|8"]);
+    let other = store.engine.begin().unwrap();
+    let within = store.sql().within(&other);
+    within.query("d", "CALL fill(9)").await.unwrap();
+    other.rollback();
+    assert_eq!(store.rows(rows).await, ["5|13", "7|8"]);
+}
+
 /// What SHOW CREATE TABLE says makes the same table, its time chosen later among columns of several types.
 #[tokio::test]
 async fn a_time_that_was_chosen_later_is_kept_and_shown() {

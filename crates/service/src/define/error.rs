@@ -167,7 +167,7 @@ pub enum DefineError {
     },
     /// Nothing has a time that could divide it.
     #[error(
-        "\"{table}\" is a relation: its primary key leaves the time out, so it is not kept by time; make the table without the key, or with the time in it"
+        "\"{table}\" is a relation: its rows are found by its primary key, and not kept by time; make the table without the key, or say what its time is: WITH (tsdb.hypertable, tsdb.partition_column = '...', tsdb.segmentby = '...')"
     )]
     NoTime {
         /// The relation.

@@ -128,7 +128,15 @@ impl Statement {
     pub(crate) fn defines(&self) -> bool {
         match self {
             Self::Change(tag) => {
-                let of_rows = ["INSERT 0", "UPDATE", "DELETE", "MERGE", "TRUNCATE TABLE"];
+                // Of what is called the language knows whether it can be part of a transaction.
+                let of_rows = [
+                    "INSERT 0",
+                    "UPDATE",
+                    "DELETE",
+                    "MERGE",
+                    "TRUNCATE TABLE",
+                    "CALL",
+                ];
                 !of_rows.contains(&tag.as_str())
             }
             _ => false,

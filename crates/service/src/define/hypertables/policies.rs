@@ -390,9 +390,10 @@ fn retain(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
         let Some((name, table, age)) = target(&context, Policy::Retention)? else {
             return Ok(JobEnd::TargetGone);
         };
-        let asked_ns = match is_integer(&table) {
-            true => Some(integer_now::now_ns(&context, &name, &table).await?),
-            false => None,
+        let asked_ns = if is_integer(&table) {
+            Some(integer_now::now_ns(&context, &name, &table).await?)
+        } else {
+            None
         };
         let work = move || match asked_ns {
             Some(now_ns) => retain_integers(&context.engine, &name, &table, age.before(now_ns)),
