@@ -128,19 +128,16 @@ impl Statement {
     pub(crate) fn defines(&self) -> bool {
         match self {
             Self::Change(tag) => {
-                // Of what is called the language knows whether it can be part of a transaction.
-                let of_rows = [
-                    "INSERT 0",
-                    "UPDATE",
-                    "DELETE",
-                    "MERGE",
-                    "TRUNCATE TABLE",
-                    "CALL",
-                ];
+                let of_rows = ["INSERT 0", "UPDATE", "DELETE", "MERGE", "TRUNCATE TABLE"];
                 !of_rows.contains(&tag.as_str())
             }
             _ => false,
         }
+    }
+
+    /// Whether it calls something, of which the language knows whether it can be part of a transaction.
+    pub(crate) fn calls(&self) -> bool {
+        matches!(self, Self::Change(tag) if tag == "CALL")
     }
 
     /// Whether it may change the store.
