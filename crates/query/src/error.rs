@@ -287,7 +287,9 @@ impl Error {
             | Object::Aggregate
             | Object::Sequence
             | Object::Index
-            | Object::Type => Self::UnknownName {
+            | Object::Type
+            | Object::Function
+            | Object::Procedure => Self::UnknownName {
                 what: what.word(),
                 name,
                 nearest,

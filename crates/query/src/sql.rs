@@ -6,6 +6,7 @@ mod analyzed;
 mod call;
 mod change;
 mod described;
+mod routine;
 mod session;
 mod show;
 
@@ -126,6 +127,7 @@ impl Sql {
         let shared = Arc::new(shared);
         let queries = Arc::new(Queries::new(shared, planner, runtime));
         aggregate::refresh_job::register(&queries);
+        routine::register(&queries);
         Ok(Self {
             queries,
             read_only,
@@ -252,10 +254,11 @@ impl Sql {
         let timings = self.timings.clone();
         let timings = timings.unwrap_or_else(|| Timings::start(&shared.executor));
         let mut parsing = Laps::of(&timings);
-        let tokens = statement::tokens(sql, bounds)?;
+        let (tokens, is_expanded) = self.expanded(database, statement::tokens(sql, bounds)?)?;
         let asks_names = statement::asks_names(&tokens);
         let asks_acquisition = asks_acquisition(&tokens);
-        let shape = self.shape_of(&tokens, params);
+        // What a function stands for may be another thing by the next statement of this shape.
+        let shape = self.shape_of(&tokens, params).filter(|_| !is_expanded);
         parsing.end(TimedStep::Parse);
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -329,6 +332,10 @@ impl Sql {
             }
             Statement::Aggregate(statement) => {
                 Box::pin(self.aggregate(&reading, &place, statement)).await?;
+                Ok(Answer::of_rows(0, running, &shared.options))
+            }
+            Statement::Procedure(call) => {
+                Box::pin(self.call_procedure(*call, place)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
             Statement::Kill(id) => self.kill(id, running),

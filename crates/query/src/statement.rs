@@ -9,6 +9,7 @@ pub(crate) mod name;
 pub(crate) mod parameter_types;
 pub(crate) mod params;
 pub(crate) mod rewrite;
+pub(crate) mod routine;
 pub(crate) mod session;
 pub(crate) mod settings;
 mod show;
@@ -29,6 +30,7 @@ use headings::Headings;
 
 pub(crate) use aggregate::{AggregateStatement, WrittenAggregate};
 pub(crate) use change::WrittenChange;
+pub(crate) use routine::ProcedureCall;
 pub(crate) use show::{Show, unknown_setting};
 pub(crate) use timescale::{Bound, Call, CallOfRows, What, together};
 
@@ -66,6 +68,8 @@ pub(crate) enum Statement {
     CallOfRows(Box<CallOfRows>),
     /// Of a continuous aggregate.
     Aggregate(AggregateStatement),
+    /// A call of a procedure of somebody's.
+    Procedure(Box<ProcedureCall>),
     /// Ends the query of this number.
     Kill(u64),
 }
@@ -88,6 +92,7 @@ impl Statement {
                 | Self::Call(_)
                 | Self::CallOfRows(_)
                 | Self::Aggregate(_)
+                | Self::Procedure(_)
                 | Self::Kill(_)
         )
     }
@@ -126,6 +131,11 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     Ok(tokens)
 }
 
+/// Refuses tokens that are more than may be parsed, once calls of functions are written out among them.
+pub(crate) fn check_expanded(tokens: &[TokenWithSpan], bounds: Bounds) -> Result<(), Error> {
+    check_tokens(tokens, bounds.operators_max)
+}
+
 /// The statement of these tokens as it is written, before its parameters have values; `None` = it is one of ours, which take
 /// none.
 pub(crate) fn parse_unfilled(
@@ -161,6 +171,14 @@ pub(crate) fn parse_tokens(
         }
         if let Some(call) = timescale::read(statement)? {
             return Ok(Statement::Call(Box::new(call)));
+        }
+    }
+    if let DfStatement::Statement(statement) = &mut statement
+        && matches!(statement.as_ref(), ast::Statement::Call(_))
+    {
+        params::fill(params, statement.as_mut())?;
+        if let Some(call) = routine::called(statement)? {
+            return Ok(Statement::Procedure(Box::new(call)));
         }
     }
     let headings = prepare(&mut statement, bounds, params, asks_names)?;

@@ -38,6 +38,7 @@ pub use hypertables::chunks::{
 pub use hypertables::compression::{
     Compression, Conversion, Moved, bytes_before, compression_of, convert_chunk,
 };
+pub use hypertables::integer_now::{integer_now_of, set_integer_now};
 pub use hypertables::policies::register as register_policies;
 pub use hypertables::policies::{
     Age, NewPolicy, Policy, add_policy, parse_span, policy_of, remove_policy, span_text,
@@ -75,6 +76,10 @@ pub use views::policies::{
     NewRefreshPolicy, REFRESH_POLICY, RefreshWindow, add_refresh_policy, aggregate_of_job,
     check_refresh_policy, refresh_policy_of, refresh_window, remove_refresh_policy, tables_below,
 };
+pub use views::routines::{
+    NewRoutine, Parameter, Routine, routine, routine_by_number, routines, unknown_routine,
+};
+pub use views::user_jobs::{NewUserJob, add_user_job};
 pub use views::{view, views};
 
 #[cfg(test)]

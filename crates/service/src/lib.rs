@@ -35,8 +35,9 @@ pub use error::{Class, Error, Fault, Position};
 pub use executor::{Executor, Stopped, Threads, catch_panic, long};
 pub use heap::{resident_bytes, set_up_heap};
 pub use jobs::background::{
-    BackgroundJobs, Job, JobChange, JobContext, JobEnd, JobError, JobFunction, JobRecord, JobRun,
-    JobSchedule, JobStatistics, NewJob, Span, job_history, job_of, job_statistics, jobs,
+    BackgroundJobs, IntegerClock, Job, JobChange, JobContext, JobEnd, JobError, JobFunction,
+    JobRecord, JobRun, JobSchedule, JobStatistics, NewJob, Span, USER_ACTION, job_history, job_of,
+    job_statistics, jobs,
 };
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;

@@ -48,7 +48,7 @@ pub struct DeclaredTime {
     pub name: String,
     /// What it is.
     pub kind: TimeKind,
-    /// Default, comment and place; it has no type of its own and is never null.
+    /// Default, comment and place; of a time that is an integer of 16 or 32 bits its type too. It is never null.
     pub column: Declared,
 }
 

@@ -349,6 +349,11 @@ impl TableSchema {
         }
     }
 
+    /// The smaller type that a time has which is an integer; `None` = it is of 64 bits, or no integer.
+    pub fn time_type(&self) -> Option<LogicalType> {
+        self.declared.as_ref()?.time.as_ref()?.column.of
+    }
+
     fn build_shown(&self) -> ShownColumns {
         let arrow = self.arrow_schema();
         let time = self.declared.as_ref().and_then(|it| it.time.as_ref());

@@ -202,9 +202,12 @@ impl ShownColumn {
     /// The time column.
     pub(crate) fn time(position: usize, field: Field, time: &DeclaredTime) -> (Field, Self) {
         let how = How::Time(time.kind);
-        let field = field
+        let mut field = field
             .with_name(&time.name)
             .with_data_type(shown_time_type(time.kind));
+        if let Some(of) = time.column.of {
+            field = field.with_metadata([(SQL_TYPE.to_owned(), of.to_string())].into());
+        }
         (field, Self { position, how })
     }
 }

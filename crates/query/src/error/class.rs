@@ -40,7 +40,7 @@ impl Error {
             Self::ReadOnly => Fault::ReadOnly,
             Self::Parameter { .. } => Fault::UnknownParameter,
             Self::UnknownName { what, .. } => match *what {
-                "function" => Fault::UnknownFunction,
+                "function" | "procedure" => Fault::UnknownFunction,
                 "database" => Fault::UnknownDatabase,
                 "schema" => Fault::UnknownSchema,
                 "table" | "view" | "sequence" => Fault::UnknownTable,

@@ -25,6 +25,7 @@ impl Sql {
             describe::check_view(reading, &name, query).await?;
         }
         write::check_new(reading, &place, &written.change).await?;
+        self.check_routine(&place, &written).await?;
         let engine = Arc::clone(&self.shared().engine);
         let principal = self.principal.clone();
         let change = move || write::change::run(&engine, &principal, place, written);

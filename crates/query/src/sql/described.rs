@@ -34,7 +34,7 @@ impl Sql {
         known: &[Option<DataType>],
     ) -> Result<Description, Error> {
         let bounds = Bounds::of(self.options());
-        let tokens = statement::tokens(sql, bounds)?;
+        let (tokens, _) = self.expanded(database, statement::tokens(sql, bounds)?)?;
         let count = parameter_types::numbers(&tokens).max(known.len());
         if count == 0
             && let Some(shape) = self.shape_of(&tokens, &Params::new())

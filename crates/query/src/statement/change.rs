@@ -4,6 +4,7 @@
 
 mod enumeration;
 mod index;
+mod routine;
 mod sequence;
 mod table;
 mod written;
@@ -23,6 +24,11 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Writ
     let or_replace = grammar.words(&["or", "replace"]);
     if grammar.word("view") {
         return create_view(grammar, sql, or_replace).map(Some);
+    }
+    for (word, is_procedure) in [("function", false), ("procedure", true)] {
+        if grammar.word(word) {
+            return routine::create(grammar, is_procedure, or_replace).map(Some);
+        }
     }
     if or_replace {
         return Ok(None);
@@ -148,6 +154,10 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
         index::drop(grammar)?
     } else if grammar.word("sequence") {
         sequence::drop(grammar)?
+    } else if grammar.word("function") {
+        routine::drop(grammar, false)?
+    } else if grammar.word("procedure") {
+        routine::drop(grammar, true)?
     } else if grammar.word("type") {
         enumeration::drop(grammar)?
     } else {
@@ -327,7 +337,7 @@ pub(super) fn between(sql: &str, start: Option<Position>, end: Option<Position>)
     sql.get(start..end).unwrap_or_default()
 }
 
-fn offset(sql: &str, at: Position) -> usize {
+pub(super) fn offset(sql: &str, at: Position) -> usize {
     let mut line = 1;
     let mut column = 1;
     for (offset, letter) in sql.char_indices() {

@@ -95,6 +95,11 @@ impl<'a> Grammar<'a> {
         self.parser.peek_token_ref().token.to_string()
     }
 
+    /// The next token.
+    pub(crate) fn peek(&self) -> &Token {
+        &self.parser.peek_token_ref().token
+    }
+
     /// Takes the next token.
     pub(crate) fn next(&mut self) -> Token {
         self.parser.next_token().token

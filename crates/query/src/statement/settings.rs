@@ -52,10 +52,20 @@ pub(crate) struct TableWish {
     pub(crate) tags: Vec<Name>,
     /// The time column, where it is said.
     pub(crate) time: Option<Name>,
+    /// Width of its partitions, where it is said.
+    pub(crate) interval: Option<Interval>,
     /// It is a hypertable.
     pub(crate) is_hypertable: bool,
     /// The numbers of the payloads of its records.
     pub(crate) payload: Option<String>,
+}
+
+/// A width of partitions as it is written: a length of time, or a number of a time that is an integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) ns: Option<i64>,
+    pub(crate) number: Option<i64>,
+    pub(crate) position: Option<Position>,
 }
 
 /// What a list says about a continuous aggregate.
@@ -247,6 +257,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
         settings: TableSettings::default(),
         tags: Vec::new(),
         time: None,
+        interval: None,
         is_hypertable: false,
         payload: None,
     };
@@ -261,7 +272,17 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
     for setting in list {
         match setting.name.as_str() {
             "tags" | "tsdb.segmentby" => wish.tags.extend(setting.names()?),
-            "tsdb.chunk_interval" => wish.settings.partition_interval_ns = setting.duration_ns()?,
+            "tsdb.chunk_interval" | "partition_interval" => {
+                let number = setting.text()?.trim().parse().ok();
+                wish.interval = Some(Interval {
+                    ns: match number {
+                        None => Some(setting.duration_ns()?),
+                        Some(_) => None,
+                    },
+                    number,
+                    position: setting.value_position.or(setting.position),
+                });
+            }
             "tsdb.hypertable" | "tsdb.columnstore" => {
                 setting.is_on()?;
             }

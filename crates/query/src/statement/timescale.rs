@@ -15,8 +15,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::JobChange;
 use nilometer_service::define::{
-    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, NewRefreshPolicy, Path,
-    Policy,
+    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, NewRefreshPolicy,
+    NewUserJob, Path, Policy,
 };
 
 use super::name::Name;
@@ -79,6 +79,10 @@ pub(crate) enum What {
     },
     RunJob(i64),
     DeleteJob(i64),
+    /// Of a procedure, with its first start.
+    AddJob(NewUserJob, Option<Bound>),
+    /// A hypertable, the function that answers what is now in it, and whether it may take the place of another.
+    IntegerNow(Path, Path, bool),
     /// All policies of a continuous aggregate.
     Together(Path, together::Together),
 }

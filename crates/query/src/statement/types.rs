@@ -316,7 +316,11 @@ pub(crate) fn type_of(table: &TableSchema, position: usize) -> String {
                 TimeKind::TimestampTz => "TIMESTAMPTZ",
                 TimeKind::Timestamp => "TIMESTAMP",
                 TimeKind::Date => "DATE",
-                TimeKind::Integer { .. } => "BIGINT",
+                TimeKind::Integer { .. } => match table.time_type() {
+                    Some(LogicalType::SmallInt) => "SMALLINT",
+                    Some(_) => "INTEGER",
+                    None => "BIGINT",
+                },
             }
             .to_owned();
         }

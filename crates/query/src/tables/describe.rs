@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use nilometer_engine::{Check, ColumnSource, RelationSchema, TIME_COLUMN, TableSchema, nearest};
+use nilometer_engine::{
+    Check, ColumnSource, RelationSchema, TIME_COLUMN, TableSchema, TimeKind, nearest,
+};
 use nilometer_service::define::{
     self, INFORMATION_SCHEMA, Numbered, NumberedBy, PayloadSchema, SYSTEM_SCHEMA, payload_schema,
 };
@@ -299,6 +301,10 @@ fn create_relation(shown: &str, relation: &RelationSchema) -> String {
 }
 
 fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
+    let unit_ns = match table.time().1 {
+        TimeKind::Integer { unit_ns } => Some(unit_ns.max(1)),
+        _ => None,
+    };
     let mut all = vec![
         (
             "duplicates",
@@ -306,10 +312,13 @@ fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
         ),
         (
             "partition_interval",
-            duration_text(table.settings.partition_interval_ns),
+            match unit_ns {
+                Some(unit_ns) => (table.settings.partition_interval_ns / unit_ns).to_string(),
+                None => duration_text(table.settings.partition_interval_ns),
+            },
         ),
     ];
-    if table.time().0 != TIME_COLUMN {
+    if table.time().0 != TIME_COLUMN || unit_ns.is_some() {
         all.push(("tsdb.partition_column", quoted(table.time().0)));
     }
     if let Some(ns) = table.settings.retention_ns {

@@ -21,7 +21,7 @@ mod rows;
 mod source;
 mod values;
 
-pub(crate) use functions::{HYPERTABLE, OF_SEQUENCES, functions};
+pub(crate) use functions::{HYPERTABLE, HYPERTABLE_BY_CLOCK, OF_SEQUENCES, functions};
 pub(crate) use names::{NAMED_TYPES, is_catalogue, mentions};
 pub(crate) use objects::{Catalogue, Reader};
 pub(crate) use provider::{has, names_of, table, unknown_table};

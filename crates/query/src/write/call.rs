@@ -86,14 +86,16 @@ pub(crate) fn schema(call: &Call) -> SchemaRef {
         What::DropChunks(..) | What::Convert(_) => {
             Reply::value(call, |name| Answered::Text(name, None))
         }
-        What::AddPolicy(..) | What::AddRefresh(..) => {
+        What::AddPolicy(..) | What::AddRefresh(..) | What::AddJob(..) => {
             Reply::value(call, |name| Answered::Integer(name, 0))
         }
         What::RemovePolicy(_, policy, _) => removed(call, *policy, false),
         What::AlterJob { .. } => Reply::of(call, altered(None)),
         What::Together(_, Together::Show) => policies_shown(call, Vec::new()),
         What::Together(..) => Reply::value(call, |name| Answered::Bool(name, false)),
-        What::RunJob(_) | What::DeleteJob(_) | What::RemoveRefresh(..) => void(call),
+        What::RunJob(_) | What::DeleteJob(_) | What::RemoveRefresh(..) | What::IntegerNow(..) => {
+            void(call)
+        }
     };
     batch(call, reply).schema()
 }
@@ -165,26 +167,17 @@ pub(crate) fn run(
             refresh::remove(engine, jobs, principal, &scope, which).map_err(failed)?;
             void(call)
         }
-        What::AlterJob {
-            id,
-            change,
-            next,
-            initial,
-            if_exists,
-        } => {
-            let known = jobs_of(&engine.snapshot()).iter().any(|job| job.id == *id);
-            if !known && *if_exists {
-                Reply::of(call, altered(None))
-            } else {
-                check_job(engine, principal, *id)?;
-                refresh::check_change(engine, *id, change).map_err(failed)?;
-                let mut change = change.clone();
-                change.next_start_ns = instant(bound(next)?, engine, call)?;
-                change.initial_ns = instant(bound(initial)?, engine, call)?;
-                let job = jobs.alter(*id, &change).map_err(failed)?;
-                let next_ns = jobs.next_start_ns(&engine.snapshot(), &job);
-                Reply::of(call, altered(Some((&job, next_ns))))
-            }
+        What::AlterJob { .. } => alter_job(engine, jobs, principal, zone, call)?,
+        What::AddJob(new, initial) => {
+            let mut new = new.clone();
+            new.initial_ns = instant(bound(initial)?, engine, call)?;
+            let id = define::add_user_job(engine, jobs, principal, &scope, new).map_err(failed)?;
+            Reply::value(call, |name| Answered::Integer(name, id))
+        }
+        What::IntegerNow(table, function, replaces) => {
+            let names = (table.clone(), function.clone());
+            define::set_integer_now(engine, principal, &scope, names, *replaces).map_err(failed)?;
+            void(call)
         }
         What::DeleteJob(id) => {
             check_job(engine, principal, *id)?;
@@ -204,6 +197,40 @@ pub(crate) fn run(
         What::RunJob(_) => void(call),
     };
     Ok(Done::Answer(batch(call, reply)))
+}
+
+/// Changes a job, and says what it is then.
+fn alter_job(
+    engine: &Arc<Engine>,
+    jobs: &BackgroundJobs,
+    principal: &Principal,
+    zone: &Zone,
+    call: &Call,
+) -> Result<Reply, Error> {
+    let What::AlterJob {
+        id,
+        change,
+        next,
+        initial,
+        if_exists,
+    } = &call.what
+    else {
+        return Ok(void(call));
+    };
+    let known = jobs_of(&engine.snapshot()).iter().any(|job| job.id == *id);
+    if !known && *if_exists {
+        return Ok(Reply::of(call, altered(None)));
+    }
+    let failed = |error| placed(error, call.position);
+    let bound = |bound: &Option<Bound>| bound.as_ref().map(|it| time(it, zone, call)).transpose();
+    check_job(engine, principal, *id)?;
+    refresh::check_change(engine, *id, change).map_err(failed)?;
+    let mut change = change.clone();
+    change.next_start_ns = instant(bound(next)?, engine, call)?;
+    change.initial_ns = instant(bound(initial)?, engine, call)?;
+    let job = jobs.alter(*id, &change).map_err(failed)?;
+    let next_ns = jobs.next_start_ns(&engine.snapshot(), &job);
+    Ok(Reply::of(call, altered(Some((&job, next_ns)))))
 }
 
 /// The names of chunks, a row each.

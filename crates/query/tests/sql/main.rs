@@ -31,6 +31,7 @@ mod oracle;
 mod plain;
 mod relations;
 mod resources;
+mod routines;
 mod series;
 mod slt;
 mod statements;

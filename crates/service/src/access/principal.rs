@@ -54,6 +54,21 @@ impl Principal {
         })
     }
 
+    /// Who made something that is kept, as it is kept; an empty name is that of whom nobody asked who they were. One who is no
+    /// user any more is an error.
+    pub fn of_owner(engine: &Arc<Engine>, name: &str) -> Result<Self, Error> {
+        if name.is_empty() {
+            return Ok(Self::anyone());
+        }
+        if store::user(&engine.snapshot(), name).is_none() {
+            return Err(Error::UnknownUser {
+                name: name.to_owned(),
+                nearest: None,
+            });
+        }
+        Ok(Self::of_user(engine, name))
+    }
+
     /// The name of the user; `None` = it is none.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {

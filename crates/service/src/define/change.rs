@@ -10,6 +10,7 @@ use nilometer_engine::{
 
 use super::error::DefineError;
 use super::policies::PolicySettings;
+use super::views::routines::NewRoutine;
 
 /// What changes of an enumeration.
 #[derive(Debug, Clone, PartialEq)]
@@ -206,6 +207,24 @@ pub enum Change {
         /// Their names.
         paths: Vec<Path>,
         /// Any may be missing.
+        if_exists: bool,
+    },
+    /// Makes a function or a procedure. The language has checked that its body can be read.
+    CreateRoutine {
+        /// Its name.
+        path: Path,
+        /// One of the name is replaced.
+        or_replace: bool,
+        /// What it is.
+        new: NewRoutine,
+    },
+    /// Drops a function or a procedure.
+    DropRoutine {
+        /// Its name.
+        path: Path,
+        /// Which of the two.
+        is_procedure: bool,
+        /// One that is not there is no error.
         if_exists: bool,
     },
     /// Asks for what an extension of `PostgreSQL` has. What is there is there without it.

@@ -167,7 +167,7 @@ pub enum DefineError {
     },
     /// Nothing has a time that could divide it.
     #[error(
-        "\"{table}\" is a relation: its primary key leaves the time out, so it is not kept by time; make the table without the key, or with the time in it"
+        "\"{table}\" is a relation: its rows are found by its primary key, and not kept by time; make the table without the key, or say what its time is: WITH (tsdb.hypertable, tsdb.partition_column = '...', tsdb.segmentby = '...')"
     )]
     NoTime {
         /// The relation.
@@ -184,6 +184,94 @@ pub enum DefineError {
         time: String,
         /// What was named.
         column: String,
+    },
+    /// Another column is to be the time of a table that has rows.
+    #[error(
+        "table \"{table}\" has rows, which are kept by \"{time}\"; make a table WITH (tsdb.hypertable, tsdb.partition_column = '{column}') and copy the rows (INSERT INTO new SELECT ...)"
+    )]
+    TimeWithRows {
+        /// The table.
+        table: String,
+        /// Its time.
+        time: String,
+        /// What was named.
+        column: String,
+    },
+    /// A column that is no time.
+    #[error(
+        "\"{column}\" cannot be the time of a table: that is TIMESTAMPTZ, TIMESTAMP, DATE, BIGINT, INTEGER or SMALLINT, and no default that counts"
+    )]
+    NoTimeType {
+        /// The column.
+        column: String,
+    },
+    /// A length of time where the time is an integer.
+    #[error(
+        "{argument} is a length of time or a time, and the time of the table is an integer; say a number of it"
+    )]
+    IntegerTime {
+        /// What was said.
+        argument: String,
+    },
+    /// A setting that counts by the clock.
+    #[error(
+        "{setting} is said in lengths of time, and the time of \"{table}\" is an integer; {remedy}"
+    )]
+    IntegerSetting {
+        /// The setting.
+        setting: &'static str,
+        /// The table.
+        table: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Nobody has said what is now in a table whose time is an integer.
+    #[error(
+        "integer_now function not set on hypertable \"{table}\"; make one (CREATE FUNCTION f() RETURNS BIGINT LANGUAGE SQL STABLE AS $$ SELECT ... $$) and name it: SELECT set_integer_now_func('{table}', 'f')"
+    )]
+    NoIntegerNow {
+        /// The table.
+        table: String,
+    },
+    /// That was said already.
+    #[error(
+        "integer_now function already set for hypertable \"{table}\"; replace_if_exists => true replaces it"
+    )]
+    HasIntegerNow {
+        /// The table.
+        table: String,
+    },
+    /// What is now is the clock's.
+    #[error("the time of \"{table}\" is no integer, so the clock says what is now; leave it out")]
+    NoIntegerTime {
+        /// The table.
+        table: String,
+    },
+    /// A function that cannot say what is now.
+    #[error(
+        "\"{function}\" cannot say what is now: such a function has no arguments and RETURNS BIGINT, INTEGER or SMALLINT"
+    )]
+    NoIntegerFunction {
+        /// The function.
+        function: String,
+    },
+    /// A function or a procedure that cannot be.
+    #[error("the {what} cannot be: {reason}")]
+    Routine {
+        /// Which of the two.
+        what: Object,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// Something needs a function or a procedure.
+    #[error("the {what} \"{name}\" is in use: {user}")]
+    RoutineInUse {
+        /// Which of the two.
+        what: Object,
+        /// Its name.
+        name: String,
+        /// What needs it, and what to do.
+        user: String,
     },
     /// A table is a hypertable already.
     #[error("table \"{table}\" is already a hypertable; if_not_exists => true passes over that")]
@@ -422,6 +510,10 @@ pub enum Object {
     Index,
     /// An enumeration.
     Type,
+    /// A function.
+    Function,
+    /// A procedure.
+    Procedure,
 }
 
 impl Object {
@@ -437,6 +529,8 @@ impl Object {
             Self::Sequence => "sequence",
             Self::Index => "index",
             Self::Type => "type",
+            Self::Function => "function",
+            Self::Procedure => "procedure",
         }
     }
 }

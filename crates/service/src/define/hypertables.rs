@@ -8,13 +8,14 @@
 
 pub(super) mod chunks;
 pub(super) mod compression;
+pub(super) mod integer_now;
 pub(super) mod policies;
 
 use std::sync::Arc;
 
 use nilometer_engine::{
-    ColumnDef, ColumnKind, Duplicates, Engine, Error as EngineError, PhysicalType, Snapshot,
-    TableId, TableSchema, TimeKind, Value,
+    AggregateSource, ColumnDef, ColumnKind, Duplicates, Engine, Error as EngineError, LogicalType,
+    PhysicalType, Snapshot, TIME_COLUMN, TableId, TableSchema, TimeKind, Value,
 };
 
 use super::change::{Path, TableName};
@@ -24,6 +25,8 @@ use super::kept::{Kept, integer, text};
 use super::lookup;
 use super::own_relations::HYPERTABLES;
 use super::place::{Place, check_table, existing_table};
+use super::sequences::Numbered;
+use super::views::kept as aggregates;
 use super::views::kept::stored_answers;
 use crate::access::Principal;
 use crate::error::Error;
@@ -67,8 +70,24 @@ pub enum ChunkInterval {
 }
 
 impl ChunkInterval {
+    /// What a table gets where nothing is said: as it is, and of a time that is an integer as many of it as there.
+    fn usual(table: &TableSchema) -> Option<Self> {
+        match table.time().1 {
+            TimeKind::Integer { .. } => Some(Self::Number(match table.time_type() {
+                Some(LogicalType::SmallInt) => 10_000,
+                Some(_) => 100_000,
+                None => 1_000_000,
+            })),
+            _ => None,
+        }
+    }
+
     fn ns(self, table: &TableSchema) -> Result<i64, Error> {
         let (number, unit_ns) = match (self, table.time().1) {
+            (Self::Ns(_), TimeKind::Integer { .. }) => {
+                let argument = "the width of chunks".to_owned();
+                return Err(DefineError::IntegerTime { argument }.about(Part::Other));
+            }
             (Self::Ns(ns), _) => (ns, 1),
             (Self::Number(number), TimeKind::Integer { unit_ns }) => (number, unit_ns),
             (Self::Number(number), _) => (number, MICROSECOND_NS),
@@ -123,21 +142,6 @@ pub fn create_hypertable(
         let unknown = lookup::unknown_table(&engine.snapshot(), &name);
         return Err(unknown.about(Part::Start));
     };
-    let time = table.time().0;
-    if time != new.time {
-        let column = new.time;
-        if table.shown(&column).is_none() {
-            let columns = &table.shown_columns().schema;
-            return Err(lookup::unknown_column(columns, &column).about(Part::Other));
-        }
-        let (table, time) = (name.table.clone(), time.to_owned());
-        return Err(DefineError::OtherTime {
-            table,
-            time,
-            column,
-        }
-        .about(Part::Other));
-    }
     let id = i64::from(table.id.0);
     let of = |is_new| Hypertable {
         id,
@@ -156,7 +160,9 @@ pub fn create_hypertable(
         let table = name.table.clone();
         return Err(DefineError::NotEmpty { table }.about(Part::Start));
     }
-    let interval_ns = new.interval.map(|it| it.ns(&table)).transpose()?;
+    let table = with_time(engine, &name, table, has_rows, &new.time)?;
+    let interval = new.interval.or_else(|| ChunkInterval::usual(&table));
+    let interval_ns = interval.map(|it| it.ns(&table)).transpose()?;
     let space = new.space.as_ref().map(|(column, _)| column.as_str());
     let tags = tags(engine, &name, &table, space)?;
     make_tags(engine, &name, &table, has_rows, &tags)?;
@@ -170,6 +176,57 @@ pub fn create_hypertable(
     }
     remember(engine, &name, table.id, new.space)?;
     Ok(of(true))
+}
+
+/// The table with a column as its time: as it is, or, where it has no rows yet, with another one than it has.
+fn with_time(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: Arc<TableSchema>,
+    has_rows: bool,
+    column: &str,
+) -> Result<Arc<TableSchema>, Error> {
+    let time = table.time().0.to_owned();
+    if time == column {
+        return Ok(table);
+    }
+    let Some(found) = table.shown(column) else {
+        let columns = &table.shown_columns().schema;
+        return Err(lookup::unknown_column(columns, column).about(Part::Other));
+    };
+    let declared = found.declared.as_deref();
+    let default = declared.and_then(|it| it.default.as_deref());
+    let counts = default.is_some_and(|it| Numbered::of(it).is_some());
+    if counts || TimeKind::of_field(found.kind, found.of()).is_none() {
+        let column = column.to_owned();
+        return Err(DefineError::NoTimeType { column }.about(Part::Other));
+    }
+    let (of, column) = (name.table.clone(), column.to_owned());
+    if time == TIME_COLUMN || table.settings.duplicates == Duplicates::Unique {
+        let table = of;
+        return Err(DefineError::OtherTime {
+            table,
+            time,
+            column,
+        }
+        .about(Part::Other));
+    }
+    if has_rows {
+        let table = of;
+        return Err(DefineError::TimeWithRows {
+            table,
+            time,
+            column,
+        }
+        .about(Part::Other));
+    }
+    let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+    aggregates::refuse_in_use(&engine.snapshot(), name, reads)?;
+    engine.choose_time(&name.database, &name.schema, &name.table, &column)?;
+    let again = existing_table(engine, name.clone(), false)?;
+    again
+        .map(|(_, table)| table)
+        .ok_or_else(|| lookup::unknown_table(&engine.snapshot(), name).about(Part::Start))
 }
 
 /// Keeps an index by time alone, where no index begins with the time.
@@ -326,6 +383,7 @@ pub(super) fn forget(
 ) -> Result<(), EngineError> {
     let within = (name.database.as_str(), name.schema.as_str());
     compression::forget(engine, within, i64::from(id.0))?;
+    integer_now::forget(engine, within, i64::from(id.0))?;
     KEPT.forget(engine, within, vec![Value::from(i64::from(id.0))])
 }
 

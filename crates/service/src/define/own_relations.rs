@@ -48,8 +48,14 @@ pub(crate) const ROWS_KEPT: &str = "system aggregate retention";
 pub(crate) const ENUMERATIONS: &str = "system enumerations";
 /// Hypertables, in each schema.
 pub(crate) const HYPERTABLES: &str = "system hypertables";
+/// What is now in those whose time is an integer, in each schema.
+pub(crate) const INTEGER_NOW: &str = "system integer now";
+/// Functions and procedures, in each schema.
+pub(crate) const ROUTINES: &str = "system routines";
 
-const ALL: [&str; 23] = [
+const ALL: [&str; 25] = [
+    INTEGER_NOW,
+    ROUTINES,
     ROWS_KEPT,
     ENUMERATIONS,
     COMPRESSION,

@@ -18,9 +18,9 @@ use super::own_relations::is_hidden;
 use super::place::{
     Place, check_table, existing_table, must_be_new, refuse_internal, refuse_reserved,
 };
-use super::views::enumerations;
 use super::views::kept as aggregates;
 use super::views::kept_rows::note_retentions;
+use super::views::{enumerations, routines};
 use super::{columns, databases, hypertables, lookup, payload, policies, views};
 use crate::access::{self, Principal, Privilege};
 use crate::error::Error;
@@ -169,6 +169,25 @@ pub fn run(
             let names = paths.into_iter().map(|path| place.table(path));
             enumerations::drop(engine, &names.collect::<Result<Vec<_>, _>>()?, if_exists)
         }
+        Change::CreateRoutine {
+            path,
+            or_replace,
+            new,
+        } => {
+            let name = place_for(engine, place, path)?;
+            routines::create(engine, principal, &name, or_replace, new)
+        }
+        Change::DropRoutine {
+            path,
+            is_procedure,
+            if_exists,
+        } => {
+            let name = place.table(path)?;
+            let now_of = |snapshot: &Snapshot, function| {
+                hypertables::integer_now::table_of(snapshot, &name.database, function)
+            };
+            routines::drop_routine(engine, &name, (is_procedure, if_exists), now_of)
+        }
         Change::CreateExtension { name } => match name.as_str() {
             "timescaledb" | "plpgsql" => Ok(()),
             _ => Err(DefineError::Extension { name }.about(Part::Name)),
@@ -246,6 +265,8 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         Change::CreateIndex { path, .. }
         | Change::CreateSequence { path, .. }
         | Change::CreateEnum { path, .. }
+        | Change::CreateRoutine { path, .. }
+        | Change::DropRoutine { path, .. }
         | Change::AlterEnum { path, .. }
         | Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }

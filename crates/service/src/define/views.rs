@@ -8,6 +8,8 @@ pub(super) mod enumerations;
 pub(super) mod kept;
 pub(super) mod kept_rows;
 pub(super) mod policies;
+pub(super) mod routines;
+pub(super) mod user_jobs;
 
 use std::sync::Arc;
 

@@ -155,11 +155,13 @@ impl Fault {
                 }
                 Object::Column => Self::UnknownColumn,
                 Object::Index | Object::Type => Self::UnknownName,
+                Object::Function | Object::Procedure => Self::UnknownFunction,
             },
             DefineError::SchemaInUse { .. }
             | DefineError::PointedTo { .. }
             | DefineError::TypeInUse { .. }
             | DefineError::NumbersColumn { .. }
+            | DefineError::RoutineInUse { .. }
             | DefineError::IsInTier { .. }
             | DefineError::Aggregated { .. }
             | DefineError::AggregatedColumn { .. }
@@ -173,13 +175,15 @@ impl Fault {
             | DefineError::OtherKey { .. }
             | DefineError::NoTime { .. }
             | DefineError::OtherTime { .. }
+            | DefineError::TimeWithRows { .. }
             | DefineError::ManyDimensions
             | DefineError::UniqueLeavesOut { .. }
             | DefineError::IsKey { .. }
             | DefineError::NeverCold { .. }
             | DefineError::DamagedChunk { .. }
             | DefineError::Extension { .. } => Self::Unsupported,
-            DefineError::IsHypertable { .. }
+            DefineError::HasIntegerNow { .. }
+            | DefineError::IsHypertable { .. }
             | DefineError::IsDimension { .. }
             | DefineError::HasPolicy { .. } => Self::TableExists,
             DefineError::NoHypertable { .. } | DefineError::NoChunk { .. } => Self::UnknownTable,
@@ -187,12 +191,18 @@ impl Fault {
             DefineError::NoRange
             | DefineError::Policy { .. }
             | DefineError::TimeBound { .. }
+            | DefineError::IntegerTime { .. }
+            | DefineError::IntegerSetting { .. }
+            | DefineError::NoIntegerNow { .. }
+            | DefineError::NoIntegerTime { .. }
+            | DefineError::NoIntegerFunction { .. }
             | DefineError::SequenceOption { .. }
             | DefineError::Enumeration { .. } => Self::InvalidParameter,
             DefineError::Interval { .. } => Self::InvalidValue,
             DefineError::IsRelation { .. }
             | DefineError::IsView { .. }
             | DefineError::IsAggregate { .. }
+            | DefineError::NoTimeType { .. }
             | DefineError::NoTag { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
@@ -201,6 +211,7 @@ impl Fault {
             | DefineError::OverwritesRecords { .. }
             | DefineError::TimeColumn
             | DefineError::ForeignKey { .. }
+            | DefineError::Routine { .. }
             | DefineError::Narrower { .. } => Self::Definition,
         }
     }

@@ -25,11 +25,12 @@ pub use error::JobError;
 pub use records::{Job, JobChange, JobRecord, JobRun, JobStatistics, NewJob};
 pub use timing::{JobSchedule, Span};
 
+use crate::define::Routine;
 use crate::error::Error;
 use crate::executor::Executor;
 
 /// What a run of a job is given.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct JobContext {
     /// The job.
     pub job: Job,
@@ -37,8 +38,18 @@ pub struct JobContext {
     pub engine: Arc<Engine>,
     /// Who does what waits for the disk.
     pub executor: Arc<dyn Executor>,
+    /// Says what is now where a time is an integer; `None` = no language does.
+    pub clock: Option<IntegerClock>,
     /// It ends soon after this is cancelled.
     pub cancelled: CancellationToken,
+}
+
+impl fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a run came to its end.
@@ -54,11 +65,19 @@ pub enum JobEnd {
 pub type JobFunction =
     Arc<dyn Fn(JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> + Send + Sync>;
 
+/// Asks a function of the store what is now, where a time is an integer.
+pub type IntegerClock =
+    Arc<dyn Fn(Routine) -> BoxFuture<'static, Result<i64, Error>> + Send + Sync>;
+
+/// The kind of jobs that run a procedure of somebody's. What they work on is its number.
+pub const USER_ACTION: &str = "user_defined_action";
+
 /// The jobs of a store, shared by all of its languages.
 pub struct BackgroundJobs {
     engine: Arc<Engine>,
     executor: Arc<dyn Executor>,
     kinds: Mutex<BTreeMap<&'static str, JobFunction>>,
+    clock: Mutex<Option<IntegerClock>>,
     running: Mutex<BTreeSet<i64>>,
     /// Held while rows are changed by what was read of them.
     changes: Mutex<()>,
@@ -79,6 +98,7 @@ impl BackgroundJobs {
             engine,
             executor,
             kinds: Mutex::default(),
+            clock: Mutex::default(),
             running: Mutex::default(),
             changes: Mutex::default(),
         })
@@ -88,6 +108,17 @@ impl BackgroundJobs {
     pub fn register(&self, kind: &'static str, function: JobFunction) {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.insert(kind, function);
+    }
+
+    /// Says who asks functions what is now, where a time is an integer.
+    pub fn set_integer_clock(&self, clock: IntegerClock) {
+        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
+    }
+
+    /// As [`JobContext::clock`].
+    fn integer_clock(&self) -> Option<IntegerClock> {
+        let clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.clone()
     }
 
     /// Keeps a new job; durable when this returns. Blocks. What it is called, and whether it may be, its kind decides.
@@ -166,6 +197,7 @@ impl BackgroundJobs {
             job: job.clone(),
             engine: Arc::clone(&self.engine),
             executor: Arc::clone(&self.executor),
+            clock: self.integer_clock(),
             cancelled: cancelled.child_token(),
         };
         let stop = context.cancelled.clone();

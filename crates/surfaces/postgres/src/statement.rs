@@ -135,6 +135,11 @@ impl Statement {
         }
     }
 
+    /// Whether it calls something, of which the language knows whether it can be part of a transaction.
+    pub(crate) fn calls(&self) -> bool {
+        matches!(self, Self::Change(tag) if tag == "CALL")
+    }
+
     /// Whether it may change the store.
     pub(crate) fn changes(&self, text: &str) -> bool {
         match self {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::shared_map::SharedMap;
+use crate::declared::TimeKind;
 use crate::schema::{DatabaseId, SchemaId, TableId, TableSchema};
 
 #[derive(Debug, Clone, Default)]
@@ -89,6 +90,10 @@ impl Names {
     /// How long rows of a table are kept in nanoseconds; `None` = for ever.
     pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
         let table = self.by_table.get(&table)?;
+        // An integer says how old a row is to nobody but who counts it.
+        if matches!(table.time().1, TimeKind::Integer { .. }) {
+            return None;
+        }
         let schema = self.by_schema.get(&table.schema);
         let inherited = schema.and_then(|schema| schema.retention_ns);
         let kept = table.settings.retention_ns.or(inherited);

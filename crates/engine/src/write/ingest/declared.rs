@@ -16,6 +16,8 @@ pub(super) struct Rules {
     /// Times are whole numbers of it.
     time_unit_ns: i64,
     time_kind: TimeKind,
+    /// Times are integers of it.
+    time_type: Option<LogicalType>,
     /// Fields that every row has.
     fields: Vec<(ColumnId, String)>,
     /// Tags that every series has.
@@ -44,6 +46,7 @@ impl Rules {
                 TimeKind::Integer { unit_ns } => unit_ns.max(1),
             },
             time_kind,
+            time_type: table.time_type(),
             fields: fields.map(named).collect(),
             tags: tags.map(named).collect(),
             integers: integers
@@ -52,6 +55,7 @@ impl Rules {
             check: declared.and_then(|it| Some(it.checks.first()?.name.clone())),
         };
         let is_any = rules.time_unit_ns > 1
+            || rules.time_type.is_some()
             || rules.check.is_some()
             || !(rules.fields.is_empty() && rules.tags.is_empty() && rules.integers.is_empty());
         is_any.then(|| Box::new(rules))
@@ -84,7 +88,10 @@ impl Rules {
             ));
         }
         if time % self.time_unit_ns == 0 {
-            return Ok(());
+            let checked = self
+                .time_type
+                .map(|of| of.checked(time / self.time_unit_ns));
+            return checked.map_or(Ok(()), |it| it.map(drop).map_err(|why| why.reason));
         }
         Err(match self.time_kind {
             TimeKind::Date => format!(

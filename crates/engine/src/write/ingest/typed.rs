@@ -384,7 +384,7 @@ impl<'a> Columns<'a> {
             if before.clone().any(|other| stated::is_same(other, column)) {
                 return Err(given_twice(table, name));
             }
-            let (time_name, time_kind) = table.time();
+            let time_name = table.time().0;
             if name == time_name || name == TIME_COLUMN {
                 if times.is_some() {
                     return Err(Error::TypedColumn {
@@ -393,7 +393,7 @@ impl<'a> Columns<'a> {
                         reason: format!("the time is given twice, as \"{time_name}\" too"),
                     });
                 }
-                times = Some(arrays::times(array, time_kind).map_err(refused)?);
+                times = Some(declared::times(array, table).map_err(refused)?);
                 continue;
             }
             let known = stated::meant(table, column).ok_or_else(|| unknown(table, name))?;

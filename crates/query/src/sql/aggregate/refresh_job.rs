@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use nilometer_engine::Error as EngineError;
-use nilometer_service::define;
+use nilometer_engine::{Error as EngineError, Snapshot, TimeKind};
+use nilometer_service::define::{self, Aggregate};
 use nilometer_service::{Error as ServiceError, JobContext, JobEnd, JobError, Principal};
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +59,7 @@ fn failed(context: &JobContext, reason: String) -> ServiceError {
 
 impl Sql {
     /// For the store itself, until it is cancelled.
-    fn of_store(queries: Arc<Queries>, cancelled: CancellationToken) -> Self {
+    pub(in crate::sql) fn of_store(queries: Arc<Queries>, cancelled: CancellationToken) -> Self {
         Self {
             queries,
             read_only: false,
@@ -91,7 +91,14 @@ impl Sql {
             message: format!("{reason}; set one with alter_job, or make the policy anew"),
             position: None,
         })?;
-        let (from, until) = window.at(context.engine.wall_ns(), kind);
+        let now_ns = match kind {
+            TimeKind::Integer { unit_ns } => self
+                .integer_now(&snapshot, &aggregate)
+                .await?
+                .saturating_mul(unit_ns.max(1)),
+            _ => context.engine.wall_ns(),
+        };
+        let (from, until) = window.at(now_ns, kind);
         if from.zip(until).is_some_and(|(from, until)| from >= until) {
             return Ok(JobEnd::Done);
         }
@@ -102,5 +109,21 @@ impl Sql {
         };
         self.refresh(&aggregate, window).await?;
         Ok(JobEnd::Done)
+    }
+
+    /// What is now in the hypertable below an aggregate, whose time is an integer.
+    async fn integer_now(&self, snapshot: &Snapshot, aggregate: &Aggregate) -> Result<i64, Error> {
+        let below = define::tables_below(snapshot, aggregate).pop();
+        let function = below
+            .as_ref()
+            .and_then(|(name, table)| define::integer_now_of(snapshot, name, table.id));
+        let Some(function) = function else {
+            let table = below.map_or_else(String::new, |(name, _)| name.table);
+            return Err(Error::of_name(
+                define::DefineError::NoIntegerNow { table },
+                None,
+            ));
+        };
+        self.value_of(&function).await
     }
 }

@@ -4,6 +4,7 @@
 
 mod foreign;
 mod keys;
+mod times;
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
-    Check, ColumnKind, Declared, DeclaredTable, DeclaredTime, Duplicates, ENUM_LABEL, LogicalType,
-    PhysicalType, TIME_COLUMN, TimeKind,
+    Check, ColumnKind, Declared, DeclaredTable, Duplicates, ENUM_LABEL, LogicalType, PhysicalType,
+    TIME_COLUMN,
 };
 use nilometer_service::define::{Change, Column, Numbered, NumberedBy, TableSetting, new_records};
 use nilometer_service::{NewTable, REFERENCES};
@@ -28,6 +29,7 @@ use crate::statement::settings;
 use crate::statement::types::{self, Written};
 use crate::walk;
 use keys::{check_column, check_key, make_tag, relation};
+use times::{declared_time, interval_ns, time_named, time_of};
 
 /// A column as it is written.
 #[derive(Debug)]
@@ -153,6 +155,9 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         make_tag(&mut columns, &tag)?;
     }
     let mut settings = wish.settings;
+    if let Some(ns) = interval_ns(wish.interval, &declared, wish.is_hypertable)? {
+        settings.partition_interval_ns = ns;
+    }
     if is_bare && body.keys.is_empty() {
         // What PostgreSQL's users write keeps every row, as they expect.
         settings.duplicates = Duplicates::Keep;
@@ -230,38 +235,6 @@ pub(super) fn create_of_records(grammar: &mut Grammar<'_>) -> Result<WrittenChan
 const TAGS_NEED_A_TIME: &str =
     "tags belong to a time: add a column time TIMESTAMPTZ, or write TEXT";
 
-/// The column that is the table's time, by its position: that of the name, or else, of a table without tags and settings,
-/// the first of a type of times. A table whose keys leave it out is a relation.
-fn time_of(body: &Body, is_bare: bool) -> Option<usize> {
-    let of_time = |column: &WrittenColumn| column.of.time().is_some() && !column.is_tag;
-    let mut columns = body.columns.iter();
-    let named = columns.position(|column| column.name.text == TIME_COLUMN && of_time(column));
-    let first = || body.columns.iter().position(of_time);
-    let found = named.or_else(first)?;
-    let name = &body.columns.get(found)?.name.text;
-    let has_time = |key: &Key| key.columns.iter().any(|column| column.text == *name);
-    let is_found_by_others = !body.keys.is_empty() && !body.keys.iter().any(has_time);
-    (!is_bare || !is_found_by_others).then_some(found)
-}
-
-/// The position of the column that a setting names as the time.
-fn time_named(body: &Body, name: &Name) -> Result<usize, Error> {
-    let mut columns = body.columns.iter();
-    match columns.position(|column| column.name.text == name.text) {
-        None => {
-            check_column(&body.columns, name)?;
-            Err(refused("the table has no such column", name.position))
-        }
-        Some(at) => match body.columns.get(at).map(|column| column.of.time()) {
-            Some(Some(_)) => Ok(at),
-            _ => Err(refused(
-                "the time column is TIMESTAMPTZ, TIMESTAMP or DATE",
-                name.position,
-            )),
-        },
-    }
-}
-
 /// Whether columns are written as the store has them: the time, tags, fields. Then nobody has to keep their places.
 fn is_in_order(body: &Body, time: usize) -> bool {
     let rank = |at: usize, column: &WrittenColumn| {
@@ -273,23 +246,6 @@ fn is_in_order(body: &Body, time: usize) -> bool {
     };
     let ranks = body.columns.iter().enumerate();
     ranks.map(|(at, column)| rank(at, column)).is_sorted()
-}
-
-/// What is declared of the time; nothing if it is as it always is.
-fn declared_time(written: WrittenColumn, position: Option<u32>) -> Option<DeclaredTime> {
-    let kind = written.of.time().unwrap_or_default();
-    let time = DeclaredTime {
-        name: written.name.text,
-        kind,
-        column: Declared {
-            default: written.default,
-            position,
-            ..Declared::default()
-        },
-    };
-    let is_usual =
-        time.name == TIME_COLUMN && time.kind == TimeKind::TimestampTz && time.column.is_empty();
-    (!is_usual).then_some(time)
 }
 
 /// Reads what follows ALTER TABLE ... ADD COLUMN; `None` = the time column.

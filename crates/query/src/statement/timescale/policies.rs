@@ -3,7 +3,7 @@
 //! Does: read their arguments, refuse what has no meaning here. Does not: carry them out (`write/call.rs` does).
 
 use nilometer_engine::Tier;
-use nilometer_service::define::{Conversion, NewPolicy, Policy};
+use nilometer_service::define::{Conversion, NewPolicy, NewUserJob, Policy};
 use nilometer_service::{Fault, JobChange};
 
 use super::arguments::{Arguments, Given, plan};
@@ -11,7 +11,7 @@ use super::{What, refresh, together};
 use crate::error::Error;
 
 /// The calls, each with its arguments by place.
-const CALLS: [(&str, &[&str]); 22] = [
+const CALLS: [(&str, &[&str]); 23] = [
     (
         "add_continuous_aggregate_policy",
         &[
@@ -125,6 +125,10 @@ const CALLS: [(&str, &[&str]); 22] = [
     ("remove_retention_policy", &["relation", "if_exists"]),
     ("run_job", &["job_id"]),
     (
+        "set_integer_now_func",
+        &["hypertable", "integer_now_func", "replace_if_exists"],
+    ),
+    (
         "add_job",
         &[
             "proc",
@@ -143,11 +147,7 @@ const CALLS: [(&str, &[&str]); 22] = [
 ];
 
 /// Calls that are refused, and why.
-const REFUSED: [(&str, &str); 9] = [
-    (
-        "add_job",
-        "there are no procedures here that it could run; policies and continuous aggregates have jobs of their own",
-    ),
+const REFUSED: [(&str, &str); 7] = [
     (
         "attach_chunk",
         "a chunk is the rows of a range of time, and no table; INSERT INTO the hypertable SELECT ... adds rows",
@@ -164,10 +164,6 @@ const REFUSED: [(&str, &str); 9] = [
     (
         "reorder_chunk",
         "rows are kept by tags and time in every chunk; leave it out",
-    ),
-    (
-        "set_integer_now_func",
-        "a time that is an integer counts from 1970 in the table's unit, so what is now is known; leave it out",
     ),
     (
         "split_chunk",
@@ -238,6 +234,12 @@ pub(super) fn read(function: &str, mut given: Arguments) -> Result<What, Error> 
         "add_continuous_aggregate_policy" => refresh::added(&mut given)?,
         "remove_continuous_aggregate_policy" => refresh::removed(&mut given)?,
         name if together::places(name).is_some() => together::read(name, &mut given)?,
+        "add_job" => added(&mut given)?,
+        "set_integer_now_func" => What::IntegerNow(
+            given.table("hypertable")?,
+            given.table("integer_now_func")?,
+            given.is("replace_if_exists", false)?,
+        ),
         "run_job" => What::RunJob(job(&mut given)?),
         "delete_job" => What::DeleteJob(job(&mut given)?),
         _ => altered(&mut given)?,
@@ -324,6 +326,45 @@ fn removed(given: &mut Arguments, policy: Policy) -> Result<What, Error> {
 fn job(given: &mut Arguments) -> Result<i64, Error> {
     let id = given.number("job_id")?;
     id.ok_or_else(|| given.wrong("job_id", "the number of a job, and is missing"))
+}
+
+/// Reads `add_job`.
+fn added(given: &mut Arguments) -> Result<What, Error> {
+    given.refuse(
+        &["check_config"],
+        "the procedure sees its configuration itself; leave it out",
+    )?;
+    given.refuse(
+        &["job_name"],
+        "jobs are called by their numbers; leave it out",
+    )?;
+    utc(given)?;
+    let procedure = given.table("proc")?;
+    let every = given.span("schedule_interval")?;
+    let every = every.filter(|it| it.is_positive()).ok_or_else(|| {
+        given.wrong(
+            "schedule_interval",
+            "an interval longer than nothing, such as INTERVAL '1 hour'",
+        )
+    })?;
+    let config = given.text("config")?;
+    let initial = given.bound("initial_start")?;
+    let is_fixed = given.is("fixed_schedule", true)?;
+    if !is_fixed && initial.is_some() {
+        return Err(plan(
+            "initial_start of add_job is where a fixed schedule begins; leave fixed_schedule => false out".to_owned(),
+            given.position,
+        ));
+    }
+    let new = NewUserJob {
+        procedure,
+        every,
+        config,
+        is_on: given.is("scheduled", true)?,
+        is_fixed,
+        initial_ns: None,
+    };
+    Ok(What::AddJob(new, initial))
 }
 
 fn altered(given: &mut Arguments) -> Result<What, Error> {

@@ -27,7 +27,7 @@ use super::cells::Cell;
 use super::reading::Reading;
 use super::values::{Argument, scalar};
 use call::{Asked, Call};
-pub(crate) use hypertables::HYPERTABLE;
+pub(crate) use hypertables::{HYPERTABLE, HYPERTABLE_BY_CLOCK};
 pub(crate) use sequence::OF_SEQUENCES;
 
 /// All of them, for a statement in a database.

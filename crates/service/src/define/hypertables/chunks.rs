@@ -66,6 +66,12 @@ impl TimeBound {
     /// In nanoseconds.
     pub(super) fn ns(self, name: &str, table: &TableSchema, now_ns: i64) -> Result<i64, Error> {
         match (self, table.time().1) {
+            (Self::At(_) | Self::Ago(_), TimeKind::Integer { .. }) => {
+                Err(DefineError::IntegerTime {
+                    argument: name.to_owned(),
+                }
+                .about(Part::Other))
+            }
             (Self::At(ns), _) => Ok(ns),
             (Self::Ago(span), _) => Ok(span.before(now_ns)),
             (Self::Number(number), TimeKind::Integer { unit_ns }) => {

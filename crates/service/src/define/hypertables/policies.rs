@@ -16,14 +16,15 @@ use serde_json::{Value as Json, json};
 
 use super::chunks::{ChunkRange, TimeBound, chunks_of, drop_range, table_by_id};
 use super::compression::{Moved, convert};
-use super::hypertable;
+use super::integer_now::{check_integer_now, is_integer};
+use super::{hypertable, integer_now};
 use crate::access::Principal;
 use crate::define::change::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::indexes::{self, Owner};
 use crate::define::place::{Place, check_table};
 use crate::define::views::kept::reader_of;
-use crate::define::views::kept_rows::note_retention;
+use crate::define::views::kept_rows::{note_dropped, note_retention};
 use crate::define::views::policies::check_retention;
 use crate::error::Error;
 use crate::jobs::background::{
@@ -131,6 +132,9 @@ pub fn add_policy(
         let policy = policy.word();
         DefineError::Policy { policy, reason }.about(Part::Other)
     };
+    if policy != Policy::Reorder {
+        check_integer_now(&snapshot, &name, &table)?;
+    }
     let mut config = json!({ "hypertable_id": i64::from(table.id.0) });
     let mut age = None;
     if policy == Policy::Reorder {
@@ -161,7 +165,11 @@ pub fn add_policy(
         let table = name.table;
         return Err(DefineError::NeverCold { table }.about(Part::Start));
     }
-    let interval_ns = table.settings.partition_interval_ns.max(1);
+    // How long a chunk takes to be filled nobody knows whose time is an integer.
+    let interval_ns = match table.time().1 {
+        TimeKind::Integer { .. } => 24 * HOUR_NS,
+        _ => table.settings.partition_interval_ns.max(1),
+    };
     let usual = match policy {
         Policy::Retention => 24 * HOUR_NS,
         Policy::Compression => (12 * HOUR_NS).min((interval_ns / 2).max(1_000_000_000)),
@@ -295,18 +303,40 @@ fn fits_others(
     }
     Err(format!(
         "chunks would be dropped (after {}) before they are compressed (after {}); compress earlier, or keep them longer",
-        span_text(drop),
-        span_text(compress)
+        length_text(drop, table.time().1),
+        length_text(compress, table.time().1)
     ))
 }
 
-/// Sets how long a table keeps its rows, by the calendar as of now.
+/// A length as the table has times.
+pub(in crate::define) fn length_text(span: Span, kind: TimeKind) -> String {
+    match kind {
+        TimeKind::Integer { unit_ns } => (span.ns / unit_ns.max(1)).to_string(),
+        _ => span_text(span),
+    }
+}
+
+/// How long the retention policy of a table whose time is an integer keeps its rows, in nanoseconds; `None` = it has none.
+pub(in crate::define) fn integers_kept_for(
+    snapshot: &Snapshot,
+    database: &str,
+    table: &TableSchema,
+) -> Option<i64> {
+    let job = policy_of(snapshot, database, table, Policy::Retention)?;
+    let age = age_of(&job, Policy::Retention, table)?;
+    is_integer(table).then_some(age.ns)
+}
+
+/// Sets how long a table keeps its rows, by the calendar as of now. Where the time is an integer the job alone drops them.
 fn keep_for(
     engine: &Arc<Engine>,
     name: &TableName,
     table: &TableSchema,
     age: Option<Span>,
 ) -> Result<(), Error> {
+    if is_integer(table) {
+        return Ok(());
+    }
     let now_ns = engine.wall_ns();
     let retention_ns = age.map(|age| now_ns.saturating_sub(age.before(now_ns)));
     let mut settings = table.settings;
@@ -356,34 +386,70 @@ fn failed(context: &JobContext, reason: String) -> Error {
 
 fn retain(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
     let executor = Arc::clone(&context.executor);
-    let work = move || {
+    async move {
         let Some((name, table, age)) = target(&context, Policy::Retention)? else {
             return Ok(JobEnd::TargetGone);
         };
-        let engine = &context.engine;
-        let RetentionTime::Believed(now_ns) = engine.guarded_time()? else {
-            let reason = "the clock is further ahead than time can have passed; look at it, then say `nilometer` that it is right, as the guide to operations says".to_owned();
-            return Err(failed(&context, reason));
+        let asked_ns = if is_integer(&table) {
+            Some(integer_now::now_ns(&context, &name, &table).await?)
+        } else {
+            None
         };
-        keep_for(engine, &name, &table, Some(age))?;
-        // Which of its buckets have lost rows an aggregate knows by the table's retention, so that alone takes rows away.
-        if reader_of(&engine.snapshot(), table.id).is_some() {
-            return Ok(JobEnd::Done);
-        }
-        let range = ChunkRange {
-            older_than: Some(TimeBound::Ago(age)),
-            newer_than: None,
+        let work = move || match asked_ns {
+            Some(now_ns) => retain_integers(&context.engine, &name, &table, age.before(now_ns)),
+            None => retain_times(&context, &name, &table, age),
         };
-        drop_range(engine, &table, &range, now_ns)?;
-        Ok(JobEnd::Done)
-    };
-    async move {
-        executor
-            .block(work)
-            .await
-            .unwrap_or(Err(Error::Panicked { what: "job" }))
+        let done = executor.block(work).await;
+        done.unwrap_or(Err(Error::Panicked { what: "job" }))
     }
     .boxed()
+}
+
+/// Drops the chunks that are old enough by the clock.
+fn retain_times(
+    context: &JobContext,
+    name: &TableName,
+    table: &Arc<TableSchema>,
+    age: Span,
+) -> Result<JobEnd, Error> {
+    let engine = &context.engine;
+    let RetentionTime::Believed(now_ns) = engine.guarded_time()? else {
+        let reason = "the clock is further ahead than time can have passed; look at it, then say `nilometer` that it is right, as the guide to operations says".to_owned();
+        return Err(failed(context, reason));
+    };
+    keep_for(engine, name, table, Some(age))?;
+    // Which of its buckets have lost rows an aggregate knows by the table's retention, so that alone takes rows away.
+    if reader_of(&engine.snapshot(), table.id).is_some() {
+        return Ok(JobEnd::Done);
+    }
+    let range = ChunkRange {
+        older_than: Some(TimeBound::Ago(age)),
+        newer_than: None,
+    };
+    drop_range(engine, table, &range, now_ns)?;
+    Ok(JobEnd::Done)
+}
+
+/// Drops the chunks that end by a time of a table whose time is an integer.
+fn retain_integers(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &Arc<TableSchema>,
+    older_ns: i64,
+) -> Result<JobEnd, Error> {
+    let TimeKind::Integer { unit_ns } = table.time().1 else {
+        return Ok(JobEnd::Done);
+    };
+    // Before rows go, so that an aggregate computes no bucket anew without them.
+    let width = table.settings.partition_interval_ns.max(1);
+    let from_ns = older_ns.div_euclid(width).saturating_mul(width);
+    note_dropped(engine, name, table.id, from_ns)?;
+    let range = ChunkRange {
+        older_than: Some(TimeBound::Number(older_ns.div_euclid(unit_ns.max(1)))),
+        newer_than: None,
+    };
+    drop_range(engine, table, &range, older_ns)?;
+    Ok(JobEnd::Done)
 }
 
 fn compress(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
@@ -392,7 +458,8 @@ fn compress(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
             return Ok(JobEnd::TargetGone);
         };
         let (engine, executor) = (&context.engine, &context.executor);
-        let older_ns = age.before(engine.wall_ns());
+        let now_ns = integer_now::now_ns(&context, &name, &table).await?;
+        let older_ns = age.before(now_ns);
         let (own, table_read) = (Arc::clone(engine), Arc::clone(&table));
         let chunks = executor
             .block(move || chunks_of(&own.snapshot(), &table_read))

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use nilometer_engine::{
-    AggregateSource, ColumnDef, Engine, LogicalType, PhysicalType, TableSchema,
+    AggregateSource, ColumnDef, Engine, LogicalType, PhysicalType, TableSchema, TableSettings,
 };
 
 use super::super::change::{TableChange, TableName, TableSetting};
 use super::super::error::{DefineError, Part};
+use super::super::hypertables::integer_now::is_integer;
 use super::super::place::must_be_new;
 use super::super::records::lack_of_records;
 use super::super::views::kept as aggregates;
@@ -136,6 +137,7 @@ fn set(
         let table = of.clone();
         return Err(DefineError::OverwritesRecords { table }.about(Part::Other));
     }
+    refuse_clocked(table, settings, of).map_err(|refused| refused.about(Part::Other))?;
     for text in payloads {
         payload::set(engine, name, table, &text)?;
     }
@@ -154,4 +156,34 @@ fn set(
         engine.set_table(database, schema, of, settings)?;
     }
     Ok(())
+}
+
+/// Refuses settings that count by the clock, where the time of a table is an integer.
+fn refuse_clocked(
+    table: &TableSchema,
+    settings: TableSettings,
+    name: &str,
+) -> Result<(), DefineError> {
+    if !is_integer(table) {
+        return Ok(());
+    }
+    let known = table.settings;
+    let (setting, remedy) = if settings.retention_ns != known.retention_ns {
+        ("retention", "say the age with add_retention_policy")
+    } else if settings.cold_after_ns != known.cold_after_ns {
+        ("cold_after", "say the age with add_compression_policy")
+    } else if settings.partition_interval_ns != known.partition_interval_ns {
+        (
+            "partition_interval",
+            "say the width with set_chunk_time_interval",
+        )
+    } else {
+        return Ok(());
+    };
+    let table = name.to_owned();
+    Err(DefineError::IntegerSetting {
+        setting,
+        table,
+        remedy,
+    })
 }

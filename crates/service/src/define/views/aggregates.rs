@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nilometer_engine::{
     AggregateSource, ColumnKind, DeclaredTable, Duplicates, Engine, Error as EngineError,
-    PhysicalType, RelationChange, TableSettings, Value, nearest,
+    PhysicalType, RelationChange, Snapshot, TableSettings, Value, nearest,
 };
 
 use super::kept::{Aggregate, KEPT, aggregate, aggregates, all, stored_name};
@@ -15,6 +15,7 @@ use super::{remove, store, view};
 use crate::access::{Principal, Privilege};
 use crate::define::change::{Change, Column, Path, TableName};
 use crate::define::error::{DefineError, Object, Part};
+use crate::define::hypertables::integer_now::is_integer;
 use crate::define::lookup;
 use crate::define::place::{Place, check_table, must_be_new, refuse_reserved};
 use crate::define::run::run;
@@ -83,9 +84,12 @@ pub fn create_aggregate(
             vec![Value::from(name.table.as_str())],
         )?;
     }
+    let usual = TableSettings::default();
     let settings = TableSettings {
         duplicates: Duplicates::Keep,
-        ..TableSettings::default()
+        partition_interval_ns: integer_width(&snapshot, &new.source)
+            .unwrap_or(usual.partition_interval_ns),
+        ..usual
     };
     let table = Change::CreateTable {
         path: Path {
@@ -120,6 +124,22 @@ pub fn create_aggregate(
     KEPT.put(engine, within, aggregate.row())?;
     store(engine, &aggregate.name, &new.query)?;
     Ok(Some(aggregate))
+}
+
+/// How wide chunks of stored answers are, where the time is an integer: ten times as wide as those of the rows, as in `TimescaleDB`;
+/// `None` = it is no integer.
+fn integer_width(snapshot: &Snapshot, source: &TableName) -> Option<i64> {
+    let (database, schema) = (&source.database, &source.schema);
+    let inner = aggregate(snapshot, database, schema, &source.table);
+    let (name, factor) = match &inner {
+        Some(inner) => (&inner.stored, 1),
+        None => (&source.table, 10),
+    };
+    let table = snapshot.table(database, schema, name)?;
+    is_integer(&table).then(|| {
+        let width = table.settings.partition_interval_ns;
+        width.saturating_mul(factor)
+    })
 }
 
 /// A continuous aggregate that somebody wants to change; the error says that it is none.

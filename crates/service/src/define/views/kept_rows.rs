@@ -54,7 +54,25 @@ pub(in crate::define) fn note_retention(
     KEPT.put(engine, within, row)
 }
 
-/// The same of all tables of a schema, whose retention they may have.
+/// Remembers that rows before a time are about to be dropped, of a table whose time is an integer. Durable on return.
+pub(in crate::define) fn note_dropped(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    id: TableId,
+    from_ns: i64,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let is_concerned =
+        || reader_of(&snapshot, id).is_some() || refuse_stored_table(&snapshot, id).is_err();
+    if from_ns <= rows_kept_from(&snapshot, name, id, 0) || !is_concerned() {
+        return Ok(());
+    }
+    let within = (name.database.as_str(), name.schema.as_str());
+    let row = vec![Value::from(i64::from(id.0)), Value::from(from_ns)];
+    KEPT.put(engine, within, row)
+}
+
+/// Remembers what the retentions of the tables of a schema have taken, before they are others.
 pub(in crate::define) fn note_retentions(
     engine: &Arc<Engine>,
     database: &str,

@@ -14,7 +14,10 @@ use super::kept::{Aggregate, all, reads_table};
 use crate::access::Principal;
 use crate::define::change::TableName;
 use crate::define::error::{DefineError, Part};
-use crate::define::hypertables::policies::{Age, parse_span, span_text};
+use crate::define::hypertables::integer_now::check_integer_now;
+use crate::define::hypertables::policies::{
+    Age, integers_kept_for, length_text, parse_span, span_text,
+};
 use crate::error::Error;
 use crate::jobs::background::{BackgroundJobs, Job, JobSchedule, NewJob, Span, job_of};
 
@@ -84,6 +87,9 @@ pub fn add_refresh_policy(
         let table = aggregate.name.table.clone();
         let policy = "refresh";
         return Err(DefineError::HasPolicy { table, policy }.about(Part::Start));
+    }
+    if let Some((name, table)) = tables_below(&snapshot, aggregate).last() {
+        check_integer_now(&snapshot, name, table)?;
     }
     let (now_ns, every) = (engine.wall_ns(), new.every);
     let checked = check(&snapshot, (aggregate, width), new.window, every, now_ns);
@@ -227,25 +233,25 @@ fn check(
         if two > until {
             return Err(format!(
                 "its window is too small: the start and end offsets must cover at least two buckets, of {} each, so that one lies in it as a whole",
-                bucket_text(width, kind)
+                length_text(width, kind)
             ));
         }
     }
     let sources = tables_below(snapshot, aggregate);
     for (name, table) in &sources {
-        if let Some(kept_ns) = kept_for(snapshot, table.id) {
+        if let Some(kept_ns) = kept_for(snapshot, &name.database, table) {
             keeps_enough((&name.table, kept_ns), window, (width, every), now_ns, kind)?;
         }
     }
     let (database, schema) = (&aggregate.name.database, &aggregate.name.schema);
     let stored = snapshot.table(database, schema, &aggregate.stored);
-    let own_ns = stored.and_then(|stored| kept_for(snapshot, stored.id));
+    let own_ns = stored.and_then(|stored| kept_for(snapshot, database, &stored));
     if let (Some(own_ns), Some(from)) = (own_ns, from)
         && now_ns.saturating_sub(from) > own_ns
     {
         return Err(format!(
             "its window begins longer ago (start_offset) than stored answers are kept, {}: they would be computed and dropped again; let it begin later, or keep them longer",
-            length(own_ns)
+            length(own_ns, kind)
         ));
     }
     Ok(())
@@ -260,7 +266,7 @@ fn keeps_enough(
     kind: TimeKind,
 ) -> Result<(), String> {
     let (from, until) = window.at(now_ns, kind);
-    let kept = length(kept_ns);
+    let kept = length(kept_ns, kind);
     if let Some(from) = from
         && now_ns.saturating_sub(from) > kept_ns
     {
@@ -268,7 +274,11 @@ fn keeps_enough(
             "its window begins longer ago (start_offset) than the rows of \"{table}\" are kept, {kept}; let it begin later, or keep them longer"
         ));
     }
-    // A bucket is computed when it lies in the window as a whole, by the next run.
+    // A bucket is computed when it lies in the window as a whole, by the next run; how far an integer is by then nobody knows.
+    let every = match kind {
+        TimeKind::Integer { .. } => Span::default(),
+        _ => every,
+    };
     let first_seen = every.before(width.before(until.unwrap_or(now_ns)));
     if now_ns.saturating_sub(first_seen) > kept_ns {
         return Err(format!(
@@ -347,20 +357,14 @@ pub fn tables_below(
     }
 }
 
-fn kept_for(snapshot: &Snapshot, table: TableId) -> Option<i64> {
-    let kept = snapshot.retention_ns(table);
+fn kept_for(snapshot: &Snapshot, database: &str, table: &TableSchema) -> Option<i64> {
+    let kept = snapshot.retention_ns(table.id);
+    let kept = kept.or_else(|| integers_kept_for(snapshot, database, table));
     kept.filter(|kept_ns| *kept_ns < i64::MAX)
 }
 
-fn length(ns: i64) -> String {
-    span_text(Span::of_ns(ns))
-}
-
-fn bucket_text(width: Span, kind: TimeKind) -> String {
-    match kind {
-        TimeKind::Integer { unit_ns } => (width.ns / unit_ns.max(1)).to_string(),
-        _ => span_text(width),
-    }
+fn length(ns: i64, kind: TimeKind) -> String {
+    length_text(Span::of_ns(ns), kind)
 }
 
 fn refused(reason: String) -> Error {

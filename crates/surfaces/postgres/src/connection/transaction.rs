@@ -73,7 +73,7 @@ where
                 "cannot execute a statement that changes something in a read-only transaction",
             ));
         }
-        if statement.defines() {
+        if statement.defines() && !statement.calls() {
             return Err(Refused::unsupported(
                 "definitions (CREATE, ALTER, DROP, GRANT and the like) are not part of a transaction",
             )

@@ -19,10 +19,11 @@ use super::super::declared::push_stored;
 use super::arrays::{self, Number, Numbers, Refusal, Strings};
 use super::refusal_of;
 use crate::batch::{Column, Values};
+use crate::declared::TimeKind;
 use crate::error::Error;
 use crate::logical::{Decimal, LogicalType, Stored, Violation, interval_bytes};
 use crate::scan::field_array;
-use crate::schema::ColumnId;
+use crate::schema::{ColumnId, TableSchema};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 /// Most bytes of a text.
@@ -163,6 +164,28 @@ fn each(
         }
     }
     Ok(column)
+}
+
+/// Times of a table, in nanoseconds since 1970. Where the time is an integer, its digits as text are taken too, as those of other
+/// columns of integers are, and its type has a range.
+pub(super) fn times(array: &ArrayRef, table: &TableSchema) -> Result<Vec<i64>, Refusal> {
+    let kind = table.time().1;
+    let TimeKind::Integer { unit_ns } = kind else {
+        return arrays::times(array, kind);
+    };
+    let of = table.time_type().unwrap_or(LogicalType::BigInt);
+    let times = match Strings::text(array) {
+        Some(texts) => {
+            let integers = texts_of(&texts, array.len(), ColumnId(0), of)?;
+            arrays::times(&field_array(integers), kind)?
+        }
+        None => arrays::times(array, kind)?,
+    };
+    for (row, time) in times.iter().enumerate() {
+        of.checked(time / unit_ns.max(1))
+            .map_err(|why| Refusal::violation(row, why))?;
+    }
+    Ok(times)
 }
 
 /// Checks the integers that rows have.

@@ -4,6 +4,8 @@
 
 use datafusion::sql::sqlparser::ast::{self, DataType, Expr, FunctionArg, FunctionArgExpr, Value};
 
+use crate::tables::pg_catalog::{HYPERTABLE, HYPERTABLE_BY_CLOCK};
+
 /// The subselect of a call, and what its one column is called; `None` = it is another function, or its arguments are none that
 /// it has.
 pub(super) fn rows_of(name: &str, args: &[FunctionArg], column: &str) -> Option<String> {
@@ -31,9 +33,14 @@ pub(super) fn rows_of(name: &str, args: &[FunctionArg], column: &str) -> Option<
             .map(|(_, value)| *value)
     };
     let relation = argument(places.first()?)?;
+    let bounds = [argument("older_than"), argument("newer_than")];
+    let lookup = if bounds.into_iter().flatten().any(is_of_clock) {
+        HYPERTABLE_BY_CLOCK
+    } else {
+        HYPERTABLE
+    };
     let from = format!(
-        "FROM timescaledb_information.chunk_sizes WHERE hypertable_oid = {}({relation})",
-        crate::tables::pg_catalog::HYPERTABLE
+        "FROM timescaledb_information.chunk_sizes WHERE hypertable_oid = {lookup}({relation})"
     );
     Some(match name {
         "show_chunks" => {
@@ -120,6 +127,9 @@ fn condition(bound: &Expr, column: &str, operator: &str) -> String {
             format!(" AND {column}_integer {operator} {bound}")
         }
         Expr::UnaryOp { .. } => format!(" AND {column}_integer {operator} {bound}"),
+        Expr::Cast { data_type, .. } if is_integer(data_type) => {
+            format!(" AND {column}_integer {operator} {bound}")
+        }
         Expr::Interval(_)
         | Expr::Cast {
             data_type: DataType::Interval { .. },
@@ -130,6 +140,24 @@ fn condition(bound: &Expr, column: &str, operator: &str) -> String {
         }
         bound => format!(" AND {column} {operator} ({bound})"),
     }
+}
+
+/// Whether a bound is a length of time or a time.
+fn is_of_clock(bound: &Expr) -> bool {
+    match bound {
+        Expr::Interval(_) | Expr::TypedString(_) => true,
+        Expr::Cast { data_type, .. } => !is_integer(data_type),
+        Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    }
+}
+
+fn is_integer(of: &DataType) -> bool {
+    let name = of.to_string().to_ascii_lowercase();
+    [
+        "bigint", "integer", "int", "smallint", "int8", "int4", "int2",
+    ]
+    .contains(&name.as_str())
 }
 
 /// `SELECT show_chunks('t')` as `SELECT * FROM show_chunks('t')`: its rows are those of the answer.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::TableSchema;
+use nilometer_engine::{TableSchema, TimeKind};
 use nilometer_service::Fault;
-use nilometer_service::define::{dimensions_of, table_bytes};
+use nilometer_service::define::{DefineError, dimensions_of, table_bytes};
 
 use super::call::{Answer, Asked, Call, text};
 use super::names::relation;
@@ -16,7 +16,18 @@ use crate::tables::pg_catalog::values::Returns::Int;
 /// The function that a rewritten call asks for the number of its hypertable.
 pub(crate) const HYPERTABLE: &str = "__hypertable";
 
+/// The same for who says bounds by the clock.
+pub(crate) const HYPERTABLE_BY_CLOCK: &str = "__hypertable_by_clock";
+
 pub(super) const CALLS: &[Call] = &[
+    Call::new(HYPERTABLE_BY_CLOCK, (1, 1), Int, |asked, cells| {
+        let (oid, table) = hypertable(asked, cells)?;
+        if matches!(table.time().1, TimeKind::Integer { .. }) {
+            let argument = "the bound of chunks".to_owned();
+            return Err(Error::of_name(DefineError::IntegerTime { argument }, None));
+        }
+        Ok(oid.into())
+    }),
     Call::new(HYPERTABLE, (1, 1), Int, |asked, cells| {
         hypertable(asked, cells).map(|(oid, _)| oid.into())
     }),

@@ -36,8 +36,9 @@ pub(super) fn extensions(sink: &mut Sink) -> Result<()> {
 pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
     if matches!(source.table.name, "jobs" | "job_stats" | "job_history") {
         let of = (source.catalogue.as_ref(), source.reading.snapshot());
-        let sees_all = source.reading.reader().principal.is_admin();
-        return jobs::fill(source.table.name, of, sees_all, sink);
+        let principal = &source.reading.reader().principal;
+        let asked_by = (principal.is_admin(), principal.name().unwrap_or_default());
+        return jobs::fill(source.table.name, of, asked_by, sink);
     }
     let catalogue = &source.catalogue;
     if source.table.name == "continuous_aggregates" {
@@ -148,6 +149,13 @@ fn dimensions(
     let catalogue = &source.catalogue;
     let (time, kind) = table.time();
     let interval_ns = table.settings.partition_interval_ns;
+    let name = define::TableName {
+        database: catalogue.database.clone(),
+        schema: catalogue.schema_of(object).to_owned(),
+        table: object.name.clone(),
+    };
+    let now = define::integer_now_of(source.reading.snapshot(), &name, table.id);
+    let now = now.map(|function| function.name.table);
     let mut row = |nth: i64, name: &str, partitions: Option<i64>| {
         let is_time = nth == 1;
         let unit = match kind {
@@ -163,6 +171,7 @@ fn dimensions(
             "dimension_type" => if is_time { "Time" } else { "Space" }.into(),
             "time_interval" if is_time && unit.is_none() => duration_text(interval_ns).into(),
             "integer_interval" => unit.map(|unit| interval_ns / unit).into(),
+            "integer_now_func" if is_time => now.as_deref().into(),
             "num_partitions" => partitions.into(),
             _ => Cell::Null,
         })

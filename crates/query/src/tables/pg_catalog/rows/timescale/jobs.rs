@@ -2,8 +2,8 @@
 
 use datafusion::common::Result;
 use nilometer_engine::Snapshot;
-use nilometer_service::define::{Policy, span_text};
-use nilometer_service::{self as service, Job, JobStatistics, Span};
+use nilometer_service::define::{Policy, routine_by_number, span_text};
+use nilometer_service::{self as service, Job, JobStatistics, Span, USER_ACTION};
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::objects::{Catalogue, Object, Of};
@@ -15,22 +15,23 @@ const PROCEDURES: &str = "_timescaledb_functions";
 pub(super) fn fill(
     table: &str,
     (catalogue, snapshot): (&Catalogue, &Snapshot),
-    sees_all: bool,
+    (sees_all, user): (bool, &str),
     sink: &mut Sink,
 ) -> Result<()> {
     let jobs: Vec<Job> = service::jobs(snapshot)
         .into_iter()
         .filter(|job| job.database == catalogue.database)
-        .filter(|job| sees_all || target(catalogue, job).is_some())
+        .filter(|job| sees_all || job.owner == user || target(catalogue, job).is_some())
         .collect();
     if table == "job_history" {
         return history(snapshot, &jobs, sink);
     }
     for job in &jobs {
         let object = target(catalogue, job);
+        let action = Action::of(snapshot, job);
         let statistics = service::job_statistics(snapshot, job.id);
         if table == "jobs" {
-            listed(catalogue, job, object, &statistics, sink)?;
+            listed(catalogue, (job, &action), object, &statistics, sink)?;
         } else {
             ran(catalogue, job, object, &statistics, sink)?;
         }
@@ -40,10 +41,42 @@ pub(super) fn fill(
 
 /// The table that a job works on, if its reader may see it.
 fn target<'a>(catalogue: &'a Catalogue, job: &Job) -> Option<&'a Object> {
+    if job.kind == USER_ACTION {
+        return None;
+    }
     let mut objects = catalogue.objects.iter();
     objects.find(
         |object| matches!(&object.of, Of::Series(table) if i64::from(table.id.0) == job.target),
     )
+}
+
+/// The procedure that a job runs.
+struct Action {
+    schema: String,
+    name: String,
+}
+
+impl Action {
+    fn of(snapshot: &Snapshot, job: &Job) -> Self {
+        let own = (job.kind == USER_ACTION)
+            .then(|| routine_by_number(snapshot, &job.database, job.target))
+            .flatten();
+        match own {
+            Some(routine) => Self {
+                schema: routine.name.schema,
+                name: routine.name.table,
+            },
+            None => Self {
+                schema: PROCEDURES.to_owned(),
+                name: job.kind.clone(),
+            },
+        }
+    }
+}
+
+/// The configuration of a job; a procedure may have none.
+fn config(job: &Job) -> Cell {
+    Some(job.config.as_str()).filter(|it| !it.is_empty()).into()
 }
 
 /// What a job is called.
@@ -56,6 +89,7 @@ fn name_of(job: &Job) -> String {
         None if job.kind == "policy_refresh_continuous_aggregate" => {
             "Refresh Continuous Aggregate Policy"
         }
+        None if job.kind == USER_ACTION => "User-Defined Action",
         None => job.kind.as_str(),
     };
     format!("{name} [{}]", job.id)
@@ -69,7 +103,7 @@ fn next_ns(job: &Job, statistics: &JobStatistics) -> Option<i64> {
 
 fn listed(
     catalogue: &Catalogue,
-    job: &Job,
+    (job, action): (&Job, &Action),
     object: Option<&Object>,
     statistics: &JobStatistics,
     sink: &mut Sink,
@@ -83,12 +117,12 @@ fn listed(
         "max_runtime" => of_ns(schedule.runtime_ns_max).into(),
         "max_retries" => schedule.retries_max.into(),
         "retry_period" => of_ns(schedule.retry_ns).into(),
-        "proc_schema" => PROCEDURES.into(),
-        "proc_name" => job.kind.as_str().into(),
+        "proc_schema" => action.schema.as_str().into(),
+        "proc_name" => action.name.as_str().into(),
         "owner" => job.owner.as_str().into(),
         "scheduled" => schedule.is_on.into(),
         "fixed_schedule" => schedule.initial_ns.is_some().into(),
-        "config" => job.config.as_str().into(),
+        "config" => config(job),
         "next_start" => next_ns(job, statistics).into(),
         "initial_start" => schedule.initial_ns.into(),
         "hypertable_schema" => object.map(|it| catalogue.schema_of(it)).into(),
@@ -138,15 +172,16 @@ fn history(snapshot: &Snapshot, jobs: &[Job], sink: &mut Sink) -> Result<()> {
         let Some(job) = jobs.iter().find(|job| job.id == record.job) else {
             continue;
         };
+        let action = Action::of(snapshot, job);
         sink.row(|column| match column {
             "id" => nth.into(),
             "job_id" => record.job.into(),
             "succeeded" => record.run.error.is_none().into(),
-            "proc_schema" => PROCEDURES.into(),
-            "proc_name" => job.kind.as_str().into(),
+            "proc_schema" => action.schema.as_str().into(),
+            "proc_name" => action.name.as_str().into(),
             "start_time" => record.run.started_ns.into(),
             "finish_time" => record.run.finished_ns.into(),
-            "config" => job.config.as_str().into(),
+            "config" => config(job),
             "err_message" => record.run.error.as_deref().into(),
             _ => Cell::Null,
         })?;

@@ -1,0 +1,451 @@
+//! Functions and procedures of SQL, carried out.
+//!
+//! Does: write calls of functions out in the statements that make them, run the statements of a procedure as one transaction, run the
+//! jobs of procedures. Does not: keep them (`nilometer_service::define` does), or read their bodies (`statement/routine.rs` does).
+
+use std::sync::{Arc, Weak};
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::Int64Type;
+use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use futures::{FutureExt, StreamExt};
+use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
+use nilometer_service::define::{self, Change, NewRoutine, Part, Routine};
+use nilometer_service::{
+    Error as ServiceError, Fault, JobContext, JobEnd, JobError, Principal, USER_ACTION,
+};
+
+use super::Sql;
+use crate::Params;
+use crate::error::{Error, Position};
+use crate::execution::{Queries, blocking};
+use crate::statement::name::{NameScope, Path, always_quoted, literal};
+use crate::statement::routine::{self, Argument, ProcedureCall, bare_calls};
+use crate::statement::{self, Bounds, Statement, WrittenChange};
+
+/// Functions that call each other inside each other.
+const DEPTH_MAX: usize = 8;
+
+/// Tokens of a statement with its functions written out: functions that call each other several times would be without bound.
+const TOKENS_MAX: usize = 1 << 16;
+
+/// Says what jobs of procedures do, and who asks functions what is now. Neither holds the queries, which hold the jobs.
+pub(super) fn register(queries: &Arc<Queries>) {
+    let jobs = &queries.shared.jobs;
+    let weak = Arc::downgrade(queries);
+    let function = move |context: JobContext| run(weak.clone(), context).boxed();
+    jobs.register(USER_ACTION, Arc::new(function));
+    let weak = Arc::downgrade(queries);
+    jobs.set_integer_clock(Arc::new(move |function| {
+        let queries = weak.upgrade();
+        async move {
+            let queries = queries.ok_or(ServiceError::Panicked { what: "job" })?;
+            let sql = Sql::of_store(queries, tokio_util::sync::CancellationToken::new());
+            Ok(sql.value_of(&function).await?)
+        }
+        .boxed()
+    }));
+}
+
+/// Runs the procedure of a job with the rights of the job's owner.
+async fn run(queries: Weak<Queries>, context: JobContext) -> Result<JobEnd, ServiceError> {
+    let job = &context.job;
+    let failed = |reason: String| JobError::Failed { id: job.id, reason };
+    let Some(queries) = queries.upgrade() else {
+        return Err(failed("the store is being closed".to_owned()).into());
+    };
+    let snapshot = context.engine.snapshot();
+    let found = define::routine_by_number(&snapshot, &job.database, job.target);
+    let Some(procedure) = found else {
+        return Ok(JobEnd::TargetGone);
+    };
+    let owner = Principal::of_owner(&context.engine, &job.owner)?;
+    let sql = Sql::of_store(queries, context.cancelled.clone()).asked_by(&owner);
+    let config = match job.config.as_str() {
+        "" => "NULL".to_owned(),
+        config => literal(config),
+    };
+    let given = [(None, job.id.to_string()), (None, config)];
+    let done = sql.run_procedure(&procedure, &given, None).await;
+    done.map_err(|error| failed(error.to_string()))?;
+    Ok(JobEnd::Done)
+}
+
+impl Sql {
+    /// The tokens of a statement with the calls of functions of the store written out, and whether there were any.
+    pub(super) fn expanded(
+        &self,
+        database: &str,
+        tokens: Vec<TokenWithSpan>,
+    ) -> Result<(Vec<TokenWithSpan>, bool), Error> {
+        let (tokens, is_expanded) = self.expanded_within(database, tokens, 0)?;
+        if is_expanded {
+            statement::check_expanded(&tokens, Bounds::of(self.options()))?;
+        }
+        Ok((tokens, is_expanded))
+    }
+
+    fn expanded_within(
+        &self,
+        database: &str,
+        tokens: Vec<TokenWithSpan>,
+        depth: usize,
+    ) -> Result<(Vec<TokenWithSpan>, bool), Error> {
+        let calls = bare_calls(&tokens);
+        let session = self.shared().session();
+        let is_own = |name: &str| {
+            !session.scalar_functions().contains_key(name)
+                && !session.aggregate_functions().contains_key(name)
+        };
+        if !calls.iter().any(|call| is_own(&call.name)) {
+            return Ok((tokens, false));
+        }
+        let snapshot = self.shared().engine.snapshot();
+        let default = self.schema_of(&snapshot, database);
+        let bounds = Bounds::of(self.options());
+        let mut out = Vec::with_capacity(tokens.len());
+        let mut done = 0;
+        for call in calls.iter().filter(|call| is_own(&call.name)) {
+            let schema = call.schema.as_deref().unwrap_or(&default);
+            let found = define::routine(&snapshot, database, schema, &call.name);
+            let Some(function) = found.filter(|it| !it.is_procedure) else {
+                continue;
+            };
+            if depth == DEPTH_MAX {
+                return Err(Error::Plan {
+                    message: format!(
+                        "functions call each other more than {DEPTH_MAX} times, \"{}\" at last; one of them may call itself",
+                        call.name
+                    ),
+                    position: None,
+                });
+            }
+            let written = format!("({})", value_query(&function));
+            let own = statement::tokens(&written, bounds)?;
+            let (own, _) = self.expanded_within(database, own, depth + 1)?;
+            out.extend(
+                tokens
+                    .get(done..call.from)
+                    .unwrap_or_default()
+                    .iter()
+                    .cloned(),
+            );
+            let span = tokens.get(call.from).map(|token| token.span);
+            out.extend(own.into_iter().map(|mut token| {
+                // What is wrong in it is shown at its call.
+                token.span = span.unwrap_or(token.span);
+                token
+            }));
+            done = call.to;
+            if out.len() > TOKENS_MAX {
+                return Err(Error::Plan {
+                    message: format!(
+                        "with its functions written out the statement has more than {TOKENS_MAX} words; call \"{}\" less often, or once in a subquery",
+                        call.name
+                    ),
+                    position: None,
+                });
+            }
+        }
+        let is_expanded = done > 0;
+        out.extend(tokens.get(done..).unwrap_or_default().iter().cloned());
+        Ok((out, is_expanded))
+    }
+
+    fn schema_of(&self, snapshot: &Snapshot, database: &str) -> String {
+        let default = || snapshot.default_schema(database);
+        let own = self.schema.clone().or_else(default);
+        own.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned())
+    }
+
+    /// What a function of integers answers now.
+    pub(super) async fn value_of(&self, function: &Routine) -> Result<i64, Error> {
+        let name = &function.name;
+        let sql = self.in_schema(&name.schema);
+        let text = format!("SELECT CAST(({}) AS BIGINT)", query_of(function));
+        let mut answer = Box::pin(sql.query(&name.database, &text)).await?;
+        let mut found = None;
+        while let Some(batch) = answer.next().await {
+            let batch = batch?;
+            let values = batch.column(0).as_primitive_opt::<Int64Type>();
+            if let Some(values) = values.filter(|it| !it.is_empty() && it.is_valid(0)) {
+                found = Some(values.value(0));
+            }
+        }
+        found.ok_or_else(|| Error::Definition {
+            message: format!(
+                "the function \"{}\" answers NULL, and not what is now; let it answer a number, such as coalesce(max(t), 0)",
+                name.table
+            ),
+            fault: Fault::InvalidValue,
+            position: None,
+        })
+    }
+
+    /// Refuses a function or a procedure that could not be run.
+    pub(super) async fn check_routine(
+        &self,
+        place: &NameScope,
+        written: &WrittenChange,
+    ) -> Result<(), Error> {
+        let Change::CreateRoutine { path, new, .. } = &written.change else {
+            return Ok(());
+        };
+        let at = written.position(Part::Name);
+        let named = path.clone().table(&place.database, &place.schema);
+        let name = named.map_err(|wrong| Error::of_name(wrong, at))?;
+        let routine = Routine {
+            number: 0,
+            name,
+            is_procedure: new.is_procedure,
+            parameters: new.parameters.clone(),
+            returns: new.returns.clone(),
+            body: new.body.clone(),
+            owner: String::new(),
+        };
+        if new.is_procedure {
+            return self.check_procedure(&routine, at);
+        }
+        self.check_function(&routine, new, at).await
+    }
+
+    async fn check_function(
+        &self,
+        function: &Routine,
+        new: &NewRoutine,
+        at: Option<Position>,
+    ) -> Result<(), Error> {
+        let session = self.shared().session();
+        let name = function.name.table.as_str();
+        if session.scalar_functions().contains_key(name)
+            || session.aggregate_functions().contains_key(name)
+        {
+            return Err(Error::Definition {
+                message: format!("a function {name} is there already; take another name"),
+                fault: Fault::ObjectExists,
+                position: at,
+            });
+        }
+        let bounds = Bounds::of(self.options());
+        let statements = routine::statements(&new.body, bounds)?;
+        let is_query = match statements.as_slice() {
+            [one] => matches!(parsed(one, bounds)?, Statement::Query(_)),
+            _ => false,
+        };
+        if !is_query {
+            return Err(Error::Plan {
+                message: "the body of a function is one SELECT, whose answer it is".to_owned(),
+                position: at,
+            });
+        }
+        let sql = self.in_schema(&function.name.schema);
+        let query = value_query(function);
+        let described = Box::pin(sql.described(&function.name.database, &query, &[]));
+        described.await.map(drop)
+    }
+
+    /// Refuses statements that cannot be read. What they name may come later.
+    fn check_procedure(&self, procedure: &Routine, at: Option<Position>) -> Result<(), Error> {
+        let given: Vec<(Option<String>, String)> = procedure
+            .parameters
+            .iter()
+            .map(|_| (None, "NULL".to_owned()))
+            .collect();
+        let statements = self.statements_of(procedure, &given, at)?;
+        let bounds = Bounds::of(self.options());
+        for statement in &statements {
+            let found = parsed(statement, bounds)?;
+            let refused = match found {
+                Statement::Procedure(_) => {
+                    "a procedure calls no other; write the statements of both into one"
+                }
+                Statement::Change(_)
+                | Statement::Call(_)
+                | Statement::CallOfRows(_)
+                | Statement::Aggregate(_)
+                    if statements.len() > 1 =>
+                {
+                    "a definition, a refresh and a call about chunks or jobs are no part of a transaction; make a procedure of each alone"
+                }
+                _ => continue,
+            };
+            return Err(Error::Plan {
+                message: refused.to_owned(),
+                position: at,
+            });
+        }
+        if statements.is_empty() {
+            return Err(Error::Plan {
+                message: "the body of a procedure has a statement at least".to_owned(),
+                position: at,
+            });
+        }
+        Ok(())
+    }
+
+    /// Carries a CALL out.
+    pub(super) async fn call_procedure(
+        &self,
+        call: ProcedureCall,
+        place: NameScope,
+    ) -> Result<(), Error> {
+        let at = call.path.start();
+        let name = call.path.table(&place)?.name();
+        let snapshot = self.shared().engine.snapshot();
+        let found = define::routine(&snapshot, &name.database, &name.schema, &name.table);
+        let Some(procedure) = found.filter(|it| it.is_procedure) else {
+            return Err(Error::of_name(
+                define::unknown_routine(&snapshot, &name, true),
+                at,
+            ));
+        };
+        self.run_procedure(&procedure, &call.arguments, at).await
+    }
+
+    /// Runs the statements of a procedure: one alone by itself, several as one transaction, or all as part of the one there is.
+    async fn run_procedure(
+        &self,
+        procedure: &Routine,
+        given: &[(Option<String>, String)],
+        at: Option<Position>,
+    ) -> Result<(), Error> {
+        let statements = self.statements_of(procedure, given, at)?;
+        let sql = self.in_schema(&procedure.name.schema);
+        let database = procedure.name.database.as_str();
+        if statements.len() == 1 || self.transaction.is_some() {
+            for statement in &statements {
+                sql.drained(database, statement).await?;
+            }
+            return Ok(());
+        }
+        let transaction = self.shared().engine.begin()?;
+        let within = sql.within(&transaction);
+        for statement in &statements {
+            if let Err(error) = within.drained(database, statement).await {
+                transaction.rollback();
+                return Err(error);
+            }
+        }
+        let commit = move || Ok(transaction.commit().map(drop)?);
+        blocking(&self.shared().executor, commit).await
+    }
+
+    /// Carries a statement out, whatever it answers.
+    async fn drained(&self, database: &str, text: &str) -> Result<(), Error> {
+        let mut answer = Box::pin(self.query_with(database, text, &Params::new())).await?;
+        while let Some(batch) = answer.next().await {
+            batch?;
+        }
+        Ok(())
+    }
+
+    /// The statements of a procedure with what it is given.
+    fn statements_of(
+        &self,
+        procedure: &Routine,
+        given: &[(Option<String>, String)],
+        at: Option<Position>,
+    ) -> Result<Vec<String>, Error> {
+        let arguments = arguments(procedure, given, at)?;
+        let bounds = Bounds::of(self.options());
+        let snapshot = self.shared().engine.snapshot();
+        let place = NameScope {
+            database: procedure.name.database.clone(),
+            schema: procedure.name.schema.clone(),
+        };
+        let has_column = |table: &ObjectName, column: &str| {
+            let path = Path::of(table).ok();
+            let name = path.and_then(|path| path.table(&place).ok());
+            name.is_some_and(|name| has_column(&snapshot, &name.name(), column))
+        };
+        let of = (procedure.name.table.as_str(), arguments.as_slice());
+        let statements = routine::statements(&procedure.body, bounds)?.into_iter();
+        statements
+            .map(|text| routine::bound(&text, bounds, of, &has_column))
+            .collect()
+    }
+}
+
+fn parsed(text: &str, bounds: Bounds) -> Result<Statement, Error> {
+    statement::parse(text, bounds, &Params::new())
+}
+
+/// The SELECT of a function, without what ends it.
+fn query_of(function: &Routine) -> &str {
+    function.body.trim().trim_end_matches(';').trim_end()
+}
+
+/// A query of what a function answers, in a column of its name.
+fn value_query(function: &Routine) -> String {
+    format!(
+        "SELECT CAST(({}) AS {}) AS {}",
+        query_of(function),
+        function.returns,
+        always_quoted(&function.name.table)
+    )
+}
+
+/// Whether what has a name has a column of another; of a view nobody knows it without planning it.
+fn has_column(snapshot: &Snapshot, name: &define::TableName, column: &str) -> bool {
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if let Some(table) = snapshot.table(database, schema, table) {
+        return table.shown_columns().schema.index_of(column).is_ok();
+    }
+    define::find_relation(snapshot, database, schema, table).is_some_and(|relation| {
+        let mut columns = relation.schema().columns.iter();
+        columns.any(|known| known.name == column)
+    })
+}
+
+/// What stands in the places of a procedure's parameters.
+fn arguments(
+    procedure: &Routine,
+    given: &[(Option<String>, String)],
+    at: Option<Position>,
+) -> Result<Vec<Argument>, Error> {
+    let mismatch = || {
+        let shown = procedure.parameters.iter().map(|it| {
+            let name = if it.name.is_empty() {
+                String::new()
+            } else {
+                format!("{} ", it.name)
+            };
+            format!("{name}{}", it.of)
+        });
+        let shown: Vec<String> = shown.collect();
+        Error::Definition {
+            message: format!(
+                "procedure {} is called with other arguments than it has; it is {}({})",
+                procedure.name.table,
+                procedure.name.table,
+                shown.join(", ")
+            ),
+            fault: Fault::UnknownFunction,
+            position: at,
+        }
+    };
+    let is_known = |name: &String| procedure.parameters.iter().any(|it| it.name == *name);
+    let named = given.iter().filter_map(|(name, _)| name.as_ref());
+    if given.len() > procedure.parameters.len() || !named.clone().all(is_known) {
+        return Err(mismatch());
+    }
+    let mut all = Vec::with_capacity(procedure.parameters.len());
+    for (nth, parameter) in procedure.parameters.iter().enumerate() {
+        let placed = given.get(nth).filter(|(name, _)| name.is_none());
+        let mut by_name = given
+            .iter()
+            .filter(|(name, _)| name.as_ref() == Some(&parameter.name));
+        let value = match (placed, by_name.next()) {
+            (Some(_), Some(_)) => return Err(mismatch()),
+            (Some((_, value)), None) | (None, Some((_, value))) => Some(value),
+            (None, None) => parameter.default.as_ref(),
+        };
+        let value = value.ok_or_else(mismatch)?;
+        all.push(Argument {
+            name: parameter.name.clone(),
+            text: format!("CAST({value} AS {})", parameter.of),
+        });
+    }
+    Ok(all)
+}
