@@ -6,6 +6,7 @@ mod analyzed;
 mod call;
 mod change;
 mod described;
+mod explained;
 mod session;
 mod show;
 
@@ -286,6 +287,9 @@ impl Sql {
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(question) => {
+                if explained::is_asked(&question.statement) {
+                    return Box::pin(self.explained(&reading, &place, *question, running)).await;
+                }
                 Box::pin(self.read(&reading, &place, *question, shape.as_ref(), running)).await
             }
             Statement::Insert(mut insert) => {
