@@ -69,6 +69,18 @@ SETUP = [
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "ALTER TYPE mood ADD VALUE 'meh' BEFORE 'ok'",
     "CREATE TABLE e (id bigint PRIMARY KEY, m mood, i integer, j jsonb)",
+    """CREATE TABLE r (id bigint PRIMARY KEY, i int[], t text[], f double precision[], z timestamptz[], b boolean[], u uuid[], d numeric(10,2)[],
+                       y date[], l bigint[] NOT NULL DEFAULT '{}', s smallint[], v varchar(5)[])""",
+    """INSERT INTO r (id, i, t, f, z, b, u, d, y, l, s, v) VALUES
+       (1, '{1,2,NULL}', '{a,"b c",NULL,""}', '{1.5,-0.25,NaN}', '{2024-01-01 00:00:00+00}', '{t,f,NULL}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', '{1,2.345}', '{2024-02-29}', '{9}', '{-3}', '{ab}'),
+       (2, ARRAY[3,2], ARRAY['x,y', 'q"r', 'z\\w', 'NULL'], '{}', NULL, '{}', NULL, ARRAY[0.5], NULL, ARRAY[7, 8], NULL, ARRAY['a', NULL])""",
+    "INSERT INTO r (id) VALUES (3)", "INSERT INTO r (id, i, t) SELECT 4, array_agg(id), array_agg(s) FROM (SELECT 5 AS id, 'five' AS s) q",
+    "CREATE TABLE h (time timestamptz NOT NULL, host text, v double precision[], n int[])",
+    "INSERT INTO h VALUES ('2024-01-01 00:00:00+00', 'a', '{1,2,3}', '{1}'), ('2024-01-01 00:00:10+00', 'a', '{}', NULL), ('2024-01-01 00:00:20+00', 'b', NULL, '{NULL,5}')",
+    "CREATE TABLE js (id bigint PRIMARY KEY, j jsonb)",
+    """INSERT INTO js VALUES (1, '[]'), (2, 'null'), (3, '"b"'), (4, '"aa"'), (5, '-10.5'), (6, '-10'), (7, '9'), (8, '10'), (9, 'true'), (10, 'false'),
+       (11, '[1]'), (12, '[1, 2]'), (13, '["a"]'), (14, '{}'), (15, '{"a": 1}'), (16, '{"a": 2}'), (17, '{"b": 0}'), (18, '{"aa": 0}'), (19, '{"a": 0, "b": 0}'),
+       (20, NULL), (21, '10.0'), (22, '[1.0]'), (23, '[[]]'), (24, '[{}]'), (25, '""'), (26, '1e3'), (27, '0.001'), (28, '{"a": {"b": [1, "x"]}}'), (29, '9')""",
     """INSERT INTO e VALUES (1, 'happy', 4, '{"a": [1, {"b": 2}], "k": "v"}'), (2, 'sad', NULL, '[]'), (3, NULL, -7, NULL), (4, 'meh', 2, '{"a": []}'), (5, 'ok', 9, '"k"')""",
 ]
 
@@ -162,6 +174,11 @@ class Statements:
         return self.pick("length(%s)" % one, "octet_length(%s)" % one, "bit_length(%s)" % one, "encode(%s, 'hex')" % one,
                          "(%s %s %s)" % (one, self.pick("=", "<>", "<", ">="), self.pick(self.bytea(), "'\\x00ff'", "'abc'")),
                          "(%s IN ('\\x', '\\x00ff'))" % one, "encode(%s(%s), 'hex')" % (self.pick("sha256", "sha384", "sha512"), one),
+                         "substring(%s from %d for %d)" % (one, self.rng.randrange(-1, 4), self.rng.randrange(0, 3)), "substr(%s, %d)" % (one, self.rng.randrange(-1, 4)), "position('\\xff' in %s)" % one,
+                         "position(''::bytea in %s)" % one, "overlay(%s placing '\\xaabb' from %d)" % (one, self.rng.randrange(1, 4)), "overlay(%s placing '\\xaabb' from %d for %d)" % (one, self.rng.randrange(1, 3), self.rng.randrange(0, 3)),
+                         "trim('\\x00'::bytea from %s)" % one, "btrim(%s, '\\x00ff')" % one, "ltrim(%s, '\\x00ad')" % one, "(%s || %s)" % (one, self.bytea(0)), "(%s || '\\x01')" % one, "encode(%s, 'escape')" % one,
+                         "decode('a\\000\\\\b', 'escape')", "set_byte('\\x0aff80'::bytea, %d, %d)" % (self.rng.randrange(0, 4), self.rng.randrange(0, 300)), "get_bit('\\x0aff80'::bytea, %d)" % self.rng.randrange(0, 25),
+                         "set_bit('\\x0aff80'::bytea, %d, %d)" % (self.rng.randrange(0, 24), self.rng.randrange(0, 2)), "length(%s || s::bytea)" % one,
                          "get_byte('\\x0aff80'::bytea, %d)" % self.rng.randrange(0, 3), "convert_to(s, 'UTF8')", "convert_from(convert_to(s, 'UTF8'), 'utf-8')")
 
     def json(self, deep=2):
@@ -212,8 +229,58 @@ class Statements:
             "SELECT id, sum(id) OVER (ORDER BY id), avg(i) OVER (ORDER BY id ROWS %d PRECEDING) FROM e ORDER BY id" % self.rng.randrange(3),
             "SELECT sum(DISTINCT n), avg(n) FROM a", "SELECT sum(n) / count(*) AS x, avg(id) + 1 AS y FROM a HAVING count(*) > 0")
 
+    def ints(self, deep=1):
+        if deep == 0 or self.rng.random() < 0.3:
+            return self.pick("i", "'{1,2}'::int[]", "'{}'::int[]", "'{NULL,3}'::int[]", "NULL::int[]", "i[2:3]", "i[:1]", "i[2:]", "i[0:9]", "l::int[]")
+        one, other = self.ints(deep - 1), self.ints(deep - 1)
+        return self.pick("(%s || %s)" % (one, other), "(%s || '{7}')" % one, "array_cat(%s, %s)" % (one, other), "CASE WHEN id > 1 THEN %s ELSE %s END" % (one, other),
+                         "coalesce(%s, %s)" % (one, other), "(%s)[%d:%d]" % (one, self.rng.randrange(-1, 3), self.rng.randrange(0, 4)))
+
+    def of_arrays(self):
+        """Columns of arrays: their forms, operators and functions."""
+        one, other = self.ints(), self.ints()
+        value = self.pick(
+            one, "(%s)[%d]" % (one, self.rng.randrange(-1, 4)), "cardinality(%s)" % one, "array_length(%s, 1)" % one, "(%s @> %s)" % (one, other), "(%s <@ %s)" % (one, other),
+            "(%s && %s)" % (one, other), "(%s = %s)" % (one, other), "(%s <> '{1,2}')" % one, "(%s < %s)" % (one, other), "(2 = ANY (%s))" % one, "(2 <> ALL (%s))" % one, "(id = ANY ('{1,3,NULL}'))",
+            "(2 > ANY (%s))" % one, "(%s)::text" % one, "(%s IS NULL)" % one, "array_to_string(%s, ',', '*')" % one, "array_position(%s, 2)" % one, "array_dims(%s)" % one,
+            "t", "t[2]", "f", "z", "b", "u", "d", "y", "l", "s", "v", "t::text", "b::text", "l::text", "u::text", "d::text", "y::text", "(t @> '{a}')", "(t && ARRAY['x,y'])", "(t || 'q'::text)", "('a' = ANY (t))",
+            "array_append(t, 'q')", "array_prepend('q', t)", "array_remove(t, 'a')", "array_replace(t, 'a', 'b')", "ARRAY(SELECT x.id FROM r x WHERE x.id <= r.id ORDER BY x.id DESC)",
+            "ARRAY(SELECT a.s FROM a WHERE a.id > 100)", "string_to_array(t[1], 'b')", "(z @> '{2024-01-01 01:00:00+01}')", "array_ndims(%s)" % one)
+        return self.pick(
+            "SELECT id, %s AS x FROM r ORDER BY id" % value, "SELECT id, %s AS x FROM r ORDER BY id" % value, "SELECT id, %s AS x FROM r ORDER BY id" % value,
+            "SELECT id, x FROM r, unnest(%s) AS q(x) ORDER BY 1, 2" % self.pick("i", "t", "l", one), "SELECT id, unnest(%s) AS x FROM r ORDER BY 1, 2" % self.pick("i", "t", "f"),
+            "SELECT array_agg(%s ORDER BY id) AS x FROM r" % self.pick("id", "t[1]", "cardinality(l)"), "SELECT id FROM r WHERE %s ORDER BY id" % self.pick("2 = ANY (i)", "i @> '{2}'", "i && '{1,9}'", "'a' = ANY (t)", "l <> '{}'", "i IS NULL", "i = '{3,2}'", "t[1] = 'a'"),
+            "SELECT time, v, n FROM h ORDER BY time", "SELECT time FROM h WHERE %s ORDER BY time" % self.pick("2 = ANY (v)", "v @> '{3}'", "v = '{}'", "n IS NULL"), "SELECT host, array_agg(v[1] ORDER BY time) AS x FROM h GROUP BY host ORDER BY host",
+            "SELECT DISTINCT i FROM r ORDER BY i", "SELECT l, count(*) FROM r GROUP BY l ORDER BY l")
+
+    def changed_array(self):
+        return self.pick(
+            "UPDATE r SET i = i || %d WHERE id = %d" % (self.rng.randrange(9), self.rng.randrange(1, 5)), "UPDATE r SET t = '{%s}' WHERE id = %d" % (self.pick("", "a", "a,NULL", "\"x y\""), self.rng.randrange(1, 5)),
+            "UPDATE r SET i = NULL, l = ARRAY[id] WHERE id = %d" % self.rng.randrange(1, 5), "INSERT INTO r (id, i) VALUES (%d, '{%s}')" % (self.rng.randrange(5, 9), self.pick("1", "2,3", "")), "DELETE FROM r WHERE id > 6",
+            "INSERT INTO r (id, i) VALUES (9, '{1,x}')", "INSERT INTO r (id, i) VALUES (9, '1,2')", "INSERT INTO r (id, s) VALUES (9, '{99999}')", "INSERT INTO r (id, v) VALUES (9, '{abcdefg}')", "INSERT INTO r (id, l) VALUES (9, NULL)",
+            "SELECT '{1,2'::int[]", "SELECT '{a}'::int[]", "INSERT INTO h VALUES ('2024-01-02 00:00:00+00', 'c', ARRAY[0.5, NULL], ARRAY[1]) RETURNING v, n", "DELETE FROM h WHERE time > '2024-01-01 12:00:00+00'")
+
+    def of_order(self):
+        """`jsonb` in its order, and what is chosen among types."""
+        other = self.pick("'10'", "'[]'", "'{\"a\": 1}'", "'\"b\"'", "'null'", "'[1]'", "'10.00'")
+        op = self.pick("=", "<>", "<", "<=", ">", ">=")
+        return self.pick(
+            "SELECT id FROM js ORDER BY j%s, id" % self.pick("", " DESC", " NULLS FIRST"), "SELECT id FROM js WHERE j %s %s ORDER BY id" % (op, other), "SELECT a.id, b.id AS o FROM js a JOIN js b ON a.j = b.j AND a.id < b.id ORDER BY 1, 2",
+            "SELECT count(*) AS n FROM js GROUP BY j ORDER BY j", "SELECT count(DISTINCT j) AS n FROM js", "SELECT count(*) AS n FROM (SELECT DISTINCT j FROM js) q", "SELECT count(*) AS n FROM (SELECT j FROM js UNION SELECT j FROM js) q",
+            "SELECT id, rank() OVER (ORDER BY j) AS x FROM js ORDER BY id", "SELECT jsonb_agg(id ORDER BY j, id) AS x FROM js", "SELECT id FROM js WHERE j IN ('10', '[1]', 'null') ORDER BY id", "SELECT id FROM js WHERE j BETWEEN '1' AND %s ORDER BY id" % other,
+            "SELECT DISTINCT j FROM js WHERE id < 20 ORDER BY j", "SELECT id, CASE WHEN id < 5 THEN j ELSE '{}' END AS x FROM js ORDER BY id", "SELECT id, coalesce(j, '[]') AS x FROM js ORDER BY id", "SELECT id, coalesce(j -> 'a', j) AS x FROM js ORDER BY id",
+            "SELECT id, nullif(j, '9') AS x FROM js ORDER BY id", "SELECT id, CASE WHEN id > 3 THEN j -> 'a' END AS x FROM js ORDER BY id", "SELECT j FROM js WHERE id = 1 UNION ALL SELECT NULL UNION ALL SELECT '{\"z\": 1}' ORDER BY 1",
+            "SELECT CASE WHEN b THEN %s ELSE %s END AS x FROM a ORDER BY id" % self.pick(("n", "f"), ("f", "1"), ("1", "2.5"), ("n", "2.50"), ("NULL", "s"), ("b", "NULL"), ("'x'", "s"), ("1", "NULL")),
+            "SELECT coalesce(%s) AS x FROM a ORDER BY id" % self.pick("n, f", "f, 1", "NULL, n", "n, 2.5", "NULL, NULL, 'x'", "s, 'y'"), "SELECT %s AS x UNION ALL SELECT %s ORDER BY 1" % self.pick(("1", "2.5"), ("1", "2.5::float8"), ("NULL", "1"), ("'a'", "NULL"), ("1::smallint", "70000"), ("date '2024-01-01'", "timestamp '2024-01-02 10:00:00'")))
+
     def select(self):
-        kind = self.rng.randrange(13)
+        kind = self.rng.randrange(17)
+        if kind in (13, 14):
+            return self.of_arrays()
+        if kind == 15:
+            return self.of_order()
+        if kind == 16:
+            return self.changed_array()
         if kind == 11:
             return self.of_enumeration()
         if kind == 12:
@@ -294,6 +361,7 @@ TYPES = {
     (1700, 20): "row_number, rank and dense_rank are unsigned",
     (23, 1700): "extract is integer",
     (25, 3802): "elements of an array of jsonb in FROM are text",
+    (1016, 1007): "whole numbers are bigint, so arrays of them are of bigint",
 }
 
 # Codes of errors that are others here, by the statement. The guide says so.

@@ -82,7 +82,9 @@ pub use engine::{
     Scrubbed, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
-pub use logical::{Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
+pub use logical::{
+    Element, Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX, array_elements, array_text,
+};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;
 pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};

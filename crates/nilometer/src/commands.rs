@@ -11,6 +11,7 @@ pub(crate) mod edge;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod manual;
+pub(crate) mod pg_schema;
 pub(crate) mod serve;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;

@@ -54,6 +54,8 @@ enum Command {
     #[cfg(feature = "sql")]
     /// Export a table, a time range of it, or the rows of a query to a file.
     Export(Box<commands::export::ExportArgs>),
+    /// Turn a schema that `pg_dump --schema-only` has written into statements that a server takes.
+    PgSchema(commands::pg_schema::PgSchemaArgs),
     /// Show server status.
     Status(commands::status::StatusArgs),
     /// Show how a data directory uses its space: segments, encodings, bytes per value of each column.
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(&args),
         #[cfg(feature = "sql")]
         Command::Export(args) => commands::export::run(&args),
+        Command::PgSchema(args) => commands::pg_schema::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),

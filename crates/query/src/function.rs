@@ -1,10 +1,13 @@
 //! Functions of time series that `DataFusion` does not have, under the names that `TimescaleDB` gave them.
 
 mod aggregate;
+pub(crate) mod arrays;
 mod bounded;
-mod bytes;
+pub(crate) mod bytes;
+mod coalesce;
 mod common;
 mod decoded;
+mod either;
 mod growth;
 mod json;
 mod postgres;
@@ -23,7 +26,9 @@ pub(crate) use aggregate::numeric::{
     MEAN as NUMERIC_MEAN, SUM as NUMERIC_SUM, is_numeric as sums_numeric,
 };
 pub(crate) use bounded::{BoundFunctions, row_bytes};
-pub(crate) use json::{JsonOperators, is_json};
+pub(crate) use coalesce::{COALESCE, is_temporal};
+pub(crate) use either::Spelled;
+pub(crate) use json::{JsonOperators, is_json, is_jsonb, json_named};
 pub(crate) use summary::{
     INTO_VALUES, MAKERS, ROLLUP, accessor_named, is_rows, of_column, rows_of,
 };
@@ -74,6 +79,9 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         session.register_udf(function)?;
     }
     session.register_udf(time::read_pattern::function())?;
+    for function in arrays::functions() {
+        session.register_udf(function)?;
+    }
     for function in bytes::functions() {
         session.register_udf(function)?;
     }
@@ -93,9 +101,12 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
         aggregate::histogram::Histogram::new(),
     )))?;
-    session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
-        aggregate::percentile::PercentileDisc::new(),
-    )))?;
+    for one in [
+        aggregate::percentile::OneOfOrdered::percentile_disc(),
+        aggregate::percentile::OneOfOrdered::mode(),
+    ] {
+        session.register_udaf(Arc::new(AggregateUDF::new_from_impl(one)))?;
+    }
     session.register_udaf(aggregate::percentile_cont::function())?;
     session.register_expr_planner(Arc::new(crate::planning::caret::Caret))?;
     for aggregate in aggregate::extreme::functions() {
@@ -121,6 +132,8 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         session.register_udaf(Arc::new(statistic))?;
     }
     decoded::register(session)?;
+    either::register(session)?;
+    coalesce::register(session)?;
     aggregate::sketch::register(session)?;
     let known = session.scalar_functions().iter();
     let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));

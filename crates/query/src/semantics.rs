@@ -3,7 +3,6 @@
 //! Does: rewrite plans, each file for one subject, before types are settled or after. Does not: make plans faster (`planning`
 //! does), or read syntax (`statement/rewrite` does).
 
-pub(crate) mod bytea;
 pub(crate) mod casts;
 pub(crate) mod checked;
 pub(crate) mod clocks;
@@ -17,6 +16,7 @@ pub(crate) mod numbers;
 pub(crate) mod outer;
 pub(crate) mod set_all;
 pub(crate) mod times;
+pub(crate) mod values;
 pub(crate) mod windows;
 pub(crate) mod zone;
 

@@ -7,6 +7,7 @@ mod call;
 mod change;
 mod described;
 mod routine;
+mod explained;
 mod session;
 mod show;
 
@@ -289,6 +290,9 @@ impl Sql {
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(question) => {
+                if explained::is_asked(&question.statement) {
+                    return Box::pin(self.explained(&reading, &place, *question, running)).await;
+                }
                 Box::pin(self.read(&reading, &place, *question, shape.as_ref(), running)).await
             }
             Statement::Insert(mut insert) => {

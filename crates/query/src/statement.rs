@@ -145,7 +145,11 @@ pub(crate) fn parse_unfilled(
     if own(&tokens, sql)?.is_some() {
         return Ok(None);
     }
-    parse_one(tokens).map(Some)
+    let mut statement = parse_one(tokens)?;
+    if let DfStatement::Statement(statement) = &mut statement {
+        rewrite::conditions(statement);
+    }
+    Ok(Some(statement))
 }
 
 /// The one statement in `sql`, of which these are the tokens.
@@ -202,6 +206,8 @@ pub(crate) fn parse_tokens(
 
 fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
     let (tokens, alias) = rewrite::insert_alias::take(tokens);
+    let (tokens, overrides) = rewrite::overriding::take(tokens);
+    let (tokens, explains) = rewrite::explain_options::take(tokens)?;
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&GenericDialect {})
         .with_recursion_limit(NESTING_MAX)
@@ -221,6 +227,12 @@ fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
     }
     if let Some(alias) = alias {
         rewrite::insert_alias::put(&mut statement, alias);
+    }
+    if let Some(overrides) = overrides {
+        rewrite::overriding::put(&mut statement, overrides);
+    }
+    if let Some(explains) = explains {
+        rewrite::explain_options::put(&mut statement, explains);
     }
     Ok(statement)
 }

@@ -9,5 +9,6 @@ pub(crate) mod names;
 pub(crate) mod pg_catalog;
 pub(crate) mod planned;
 pub(crate) mod relation;
+pub(crate) mod sequence;
 pub(crate) mod system;
 pub(crate) mod table;

@@ -61,7 +61,9 @@ pub use policies::{
 };
 pub use records::{ACQUIRED, PAYLOAD, RECORD_IDS, lack_of_records, new_records};
 pub use run::{run, table_to_alter};
-pub use sequences::{Counting, Numbered, NumberedBy, Sequence, Sequences, sequences};
+pub use sequences::{
+    Counting, Numbered, NumberedBy, Sequence, SequenceChange, Sequences, sequences,
+};
 pub use views::aggregates::{
     NewAggregate, aggregate_to_change, check_refresh, create_aggregate, drop_aggregate, refreshed,
     set_stored_only, stored_column,

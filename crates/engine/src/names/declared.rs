@@ -357,6 +357,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::logical::Element;
 
     pub(crate) fn any_type() -> impl Strategy<Value = LogicalType> {
         use LogicalType as T;
@@ -379,6 +380,8 @@ pub(crate) mod tests {
             Just(T::Interval),
             Just(T::Json),
             Just(T::Jsonb),
+            Just(T::Array(Element::Boolean)),
+            Just(T::Array(Element::Varchar(7))),
         ]
     }
 
@@ -449,6 +452,18 @@ pub(crate) mod tests {
             bytes,
             [4, 1, 3, 5, 10, 2, 2, 0, 3, 2, 1, b'0', 5, 2, 0xAC, 0x02]
         );
+        for (of, expected) in [
+            (Element::Text, vec![1, 1, 2, 16, 66]),
+            (Element::Varchar(300), vec![1, 1, 4, 16, 6, 0xAC, 0x02]),
+        ] {
+            let column = Declared {
+                of: Some(LogicalType::Array(of)),
+                ..Declared::default()
+            };
+            let mut bytes = Vec::new();
+            column.encode(&mut bytes);
+            assert_eq!(bytes, expected);
+        }
         let table = DeclaredTable {
             time: Some(DeclaredTime {
                 name: "ts".to_owned(),

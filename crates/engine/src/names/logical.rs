@@ -3,6 +3,7 @@
 //! Does: say how a type is stored and called, read values of it from text, check stored values. Does not: convert arrays
 //! (`logical/arrays.rs` shows and takes them), or know columns. Bytes: `docs/format/definitions.md`.
 
+mod array;
 mod arrays;
 mod decimal;
 mod json;
@@ -15,9 +16,12 @@ use nilometer_codec::{PhysicalType, varint};
 use crate::error::{ConstraintKind, Malformed};
 use crate::parts::{take_byte, take_u32};
 
+pub(crate) use array::texts_of;
+pub use array::{Element, elements as array_elements, joined as array_text};
 pub(crate) use decimal::Decimal;
 use decimal::{Unread, sortable, unsortable};
 pub use json::Json;
+use text::IntervalParts;
 
 /// The longest time of a day.
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -67,7 +71,12 @@ pub enum LogicalType {
     Json,
     /// JSON in its one form.
     Jsonb,
+    /// Values of one type, one after the other.
+    Array(Element),
 }
+
+/// The number of an array, before that of its elements.
+const ARRAY: u8 = 16;
 
 /// Why a value is not one of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,14 +128,12 @@ fn shown(text: &str) -> String {
 /// A value as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Stored {
+    Bool(bool),
     I64(i64),
     F64(f64),
     Text(String),
     Bytes([u8; 16]),
 }
-
-/// Months, days and nanoseconds of an interval.
-pub(crate) type IntervalParts = (i32, i32, i64);
 
 impl LogicalType {
     /// The type that its values are stored as.
@@ -142,7 +149,9 @@ impl LogicalType {
             Self::Real => PhysicalType::F64,
             Self::Numeric { precision, .. } if precision <= SMALL_DIGITS_MAX => PhysicalType::I64,
             Self::Numeric { .. } | Self::Uuid | Self::Interval => PhysicalType::Bytes,
-            Self::Varchar(_) | Self::Char(_) | Self::Json | Self::Jsonb => PhysicalType::Text,
+            Self::Varchar(_) | Self::Char(_) | Self::Json | Self::Jsonb | Self::Array(_) => {
+                PhysicalType::Text
+            }
         }
     }
 
@@ -209,6 +218,7 @@ impl LogicalType {
     /// Whether its modifiers are ones that there are; checked where a column is declared and where a declaration is read.
     pub fn check(self) -> Result<(), &'static str> {
         match self {
+            Self::Array(of) => of.logical().map_or(Ok(()), Self::check),
             Self::Numeric { precision, scale }
                 if precision == 0 || precision > NUMERIC_DIGITS_MAX || scale > precision =>
             {
@@ -245,6 +255,10 @@ impl LogicalType {
             Self::Interval => put(13, &[]),
             Self::Json => put(14, &[]),
             Self::Jsonb => put(15, &[]),
+            Self::Array(of) => {
+                put(ARRAY, &[]);
+                of.encode(out);
+            }
         }
     }
 
@@ -274,6 +288,7 @@ impl LogicalType {
             13 => Self::Interval,
             14 => Self::Json,
             15 => Self::Jsonb,
+            ARRAY => Self::Array(Element::decode(input)?),
             other => return Err(Malformed::new(format!("unknown logical type {other}"))),
         };
         of.check().map_err(Malformed::new)?;
@@ -415,6 +430,7 @@ impl LogicalType {
             Self::Jsonb => {
                 Stored::Text(json::canonical(text).map_err(|at| json_wrong(self, text, at))?)
             }
+            Self::Array(of) => Stored::Text(array::read(of, text)?),
         })
     }
 
@@ -436,9 +452,12 @@ impl LogicalType {
             Self::TimestampTz => text::print_timestamp(integer?)? + "Z",
             Self::Time => text::print_time_of_day(integer?),
             Self::Interval => text::print_interval(interval_parts(bytes?)?),
-            Self::Real | Self::Varchar(_) | Self::Char(_) | Self::Json | Self::Jsonb => {
-                return None;
-            }
+            Self::Real
+            | Self::Varchar(_)
+            | Self::Char(_)
+            | Self::Json
+            | Self::Jsonb
+            | Self::Array(_) => return None,
         })
     }
 }
@@ -502,6 +521,7 @@ impl fmt::Display for LogicalType {
             Self::Interval => "interval",
             Self::Json => "json",
             Self::Jsonb => "jsonb",
+            Self::Array(of) => return write!(f, "{of}[]"),
         })
     }
 }

@@ -596,8 +596,8 @@ fn a_newer_format_is_refused_in_every_kind_of_file() {
         };
         let ending = path.extension().unwrap_or_default();
         let written = match ending.to_str() {
-            Some("def" | "log" | "seg") => 4,
-            Some("rel") => 3,
+            Some("def" | "log") => 5,
+            Some("seg" | "rel") => 4,
             Some("key") => 2,
             _ => 1,
         };

@@ -24,8 +24,9 @@ use nilometer_codec::Encoding;
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Engine, LogicalType,
-    NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings, Tier, TimeKind,
+    Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Element, Engine,
+    LogicalType, NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings,
+    Tier, TimeKind,
 };
 use nilometer_lineproto::Precision;
 
@@ -58,7 +59,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/14-segment-4")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/15-arrays")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -278,6 +279,7 @@ fn declared() -> Declarations {
                 )
             },
             of(LogicalType::Varchar(20), 3),
+            of(LogicalType::Array(Element::Integer), 4),
         ],
     }
 }
@@ -288,12 +290,17 @@ fn declare(engine: &Arc<Engine>) {
         ("cid", ColumnKind::Tag),
         ("price", ColumnKind::Field(PhysicalType::I64)),
         ("name", ColumnKind::Field(PhysicalType::Text)),
+        ("sizes", ColumnKind::Field(PhysicalType::Text)),
     ];
     let columns = columns.map(|(name, kind)| NewColumn { name, kind });
     let settings = TableSettings::default();
     let made = engine.create_declared_table("d", "public", "sold", &columns, settings, &declared());
     assert!(made.unwrap());
-    let arrays: [(&str, ArrayRef); 4] = [
+    let arrays: [(&str, ArrayRef); 5] = [
+        (
+            "sizes",
+            Arc::new(StringArray::from(vec!["{ 1, NULL}", "{}"])),
+        ),
         ("price", Arc::new(StringArray::from(vec!["12.50", "1"]))),
         ("cid", Arc::new(Int64Array::from(vec![7, -8]))),
         ("day", Arc::new(Date32Array::from(vec![0, 1]))),

@@ -15,6 +15,7 @@ const COMMANDS: &[&[&str]] = &[
     &["import"],
     &["sql"],
     &["export"],
+    &["pg-schema"],
     &["status"],
     &["bench", "edge"],
     &["bench", "generate"],
@@ -60,6 +61,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "loads 52 million records; the tests of TStorage load fewer",
     ),
     ("curl", "is an example of another program"),
+    (
+        "pg_dump",
+        "needs a server of PostgreSQL; scripts/postgresql/dump.py has one",
+    ),
 ];
 
 #[test]
@@ -121,6 +126,10 @@ fn prepare(dir: &Path, server: &Server) {
         b"when,city,station,temperature\n2024-01-01T00:00:00Z,Cairo,A,14.5\n2024-01-01T01:00:00Z,Aswan,B,16\n",
     );
     file("report.sql", b"select count(*) from m;\n");
+    file(
+        "schema.sql",
+        b"CREATE TABLE public.t (\n    id bigint NOT NULL\n);\n\nALTER TABLE ONLY public.t\n    ADD CONSTRAINT t_pkey PRIMARY KEY (id);\n",
+    );
     file("nilometer.toml", b"data = \"./data\"\n");
     let points = b"m,host=a v=1.5 1700000000\nm,host=b v=2.5 1700000000\n";
     file("points.lp.gz", &gzip(points));

@@ -117,7 +117,9 @@ const RUN: [(&str, Fault); 14] = [
 ];
 
 /// The same of values of bytes, JSON and patterns, known or not when the statement is planned.
-const VALUES: [(&str, Fault); 10] = [
+const VALUES: [(&str, Fault); 12] = [
+    ("out of valid range", Fault::OutOfPlace),
+    ("negative substring length", Fault::NegativeLength),
     ("invalid input syntax for type", Fault::InvalidValue),
     ("invalid input value for enum", Fault::InvalidValue),
     ("malformed array literal", Fault::InvalidValue),

@@ -28,6 +28,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
 use nilometer_service::MemoryTaken;
 
+use super::arrays::{element_of, written};
 use super::growth::{Growth, growth_of};
 use crate::SqlOptions;
 use crate::error::TooManyRows;
@@ -369,7 +370,18 @@ impl ScalarUDFImpl for AsText {
             safe: self.is_safe,
             ..CastOptions::default()
         };
-        value.cast_to(&self.kind, Some(&options))
+        if element_of(&value.data_type()).is_none() {
+            return value.cast_to(&self.kind, Some(&options));
+        }
+        // An array has the text of PostgreSQL.
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let texts = written(&value.to_array(if is_scalar { 1 } else { args.number_rows })?)?;
+        let texts = cast(&texts, &self.kind)?;
+        Ok(if is_scalar {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?)
+        } else {
+            ColumnarValue::Array(texts)
+        })
     }
 }
 

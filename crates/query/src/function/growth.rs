@@ -66,8 +66,15 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 197] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 207] = [
+    ("__array_contains", Growth::Fixed),
+    ("__array_given", Growth::Linear),
+    ("__array_overlaps", Growth::Fixed),
+    ("__array_slice", Growth::Linear),
     ("__asof_match", Growth::Fixed),
+    ("__bytea_concat", Growth::Sum),
+    ("__decode_escape", Growth::Linear),
+    ("__encode_escape", Growth::Linear),
     ("__time_by_pattern", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
@@ -167,6 +174,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 197] = [
     ("from_unixtime", Growth::Fixed),
     ("gcd", Growth::Fixed),
     ("generate_series", Growth::Range),
+    ("get_bit", Growth::Fixed),
     ("get_byte", Growth::Fixed),
     ("get_field", Growth::Linear),
     ("greatest", Growth::Linear),
@@ -225,6 +233,8 @@ pub(super) const FUNCTIONS: [(&str, Growth); 197] = [
     ("round", Growth::Fixed),
     ("rpad", Growth::UpTo),
     ("rtrim", Growth::Linear),
+    ("set_bit", Growth::Linear),
+    ("set_byte", Growth::Linear),
     ("sha256", Growth::Fixed),
     ("sha384", Growth::Fixed),
     ("sha512", Growth::Fixed),

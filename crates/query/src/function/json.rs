@@ -6,6 +6,7 @@
 
 mod make;
 mod operators;
+mod order;
 mod part;
 
 use std::collections::HashMap;
@@ -64,6 +65,10 @@ enum Call {
     Elements,
     ElementsText,
     Keys,
+    /// Bytes that sort as values do.
+    OrderKey,
+    /// The form of all equal values.
+    Even,
 }
 
 /// What a call answers.
@@ -75,6 +80,7 @@ enum Answer {
     Number,
     Texts,
     Jsons,
+    Bytes,
 }
 
 impl Call {
@@ -85,6 +91,7 @@ impl Call {
             Self::ArrayLength => Answer::Number,
             Self::ElementsText | Self::Keys => Answer::Texts,
             Self::Elements => Answer::Jsons,
+            Self::OrderKey => Answer::Bytes,
             _ => Answer::Json,
         }
     }
@@ -110,7 +117,7 @@ impl Call {
 }
 
 /// Calls that operators, casts and aggregates are, behind `__json` and `__jsonb`: no names for statements.
-const INNER: [(&str, Call); 7] = [
+const INNER: [(&str, Call); 9] = [
     ("", Call::Read),
     ("_part", Call::Part),
     ("_part_text", Call::PartText),
@@ -118,6 +125,8 @@ const INNER: [(&str, Call); 7] = [
     ("_path_text", Call::PathText),
     ("_of_array", Call::OfArray),
     ("_of_pairs", Call::OfPairs),
+    ("_order_key", Call::OrderKey),
+    ("_even", Call::Even),
 ];
 
 /// Functions by their names behind `json` and `jsonb`.
@@ -198,6 +207,19 @@ fn answers_json(name: &str) -> bool {
     call_of(name).is_some_and(|call| call.answer() == Answer::Json)
 }
 
+/// The function of this name.
+pub(crate) fn json_named(name: &str) -> Option<Arc<ScalarUDF>> {
+    functions().into_iter().find(|it| it.name() == name)
+}
+
+/// Whether a field holds `jsonb`.
+pub(crate) fn is_jsonb(field: &Field) -> bool {
+    field
+        .metadata()
+        .get(SQL_TYPE)
+        .is_some_and(|of| of == "jsonb")
+}
+
 /// Whether a field holds JSON.
 pub(crate) fn is_json(field: &Field) -> bool {
     let of = field.metadata().get(SQL_TYPE).map(String::as_str);
@@ -240,6 +262,7 @@ impl JsonFunction {
             Answer::Json | Answer::Text => DataType::Utf8,
             Answer::Truth => DataType::Boolean,
             Answer::Number => DataType::Int32,
+            Answer::Bytes => DataType::Binary,
             Answer::Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             Answer::Jsons => DataType::List(Arc::new(self.of_json(Field::LIST_FIELD_DEFAULT_NAME))),
         }
@@ -364,6 +387,8 @@ impl JsonFunction {
                 Some(make::without(json, &key)?)
             }
             Call::StripNulls => json()?.map(make::without_nulls),
+            // Of whole columns.
+            Call::OrderKey | Call::Even => None,
         };
         Ok(match self.call.answer() {
             Answer::Text => found.and_then(|json| part::text_of(&json)).map(Found::Text),
@@ -432,6 +457,19 @@ impl ScalarUDFImpl for JsonFunction {
         let arguments = with_fields
             .map(|(value, field)| Argument::new(&value.to_array(rows)?, field))
             .collect::<Result<Vec<_>>>()?;
+        if let (Call::OrderKey | Call::Even, [value]) = (self.call, args.args.as_slice()) {
+            let values = value.to_array(rows)?;
+            let made = if self.call == Call::Even {
+                order::evened(&values)?
+            } else {
+                order::keys(&values)?
+            };
+            return Ok(if is_scalar {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?)
+            } else {
+                ColumnarValue::Array(made)
+            });
+        }
         // Without an argument there is an empty array or object.
         let found = (0..rows).map(|row| match (arguments.is_empty(), self.call) {
             (true, Call::MakeArray) => Ok(Some(Found::Text("[]".to_owned()))),
@@ -475,10 +513,12 @@ impl JsonFunction {
                     lists.append(true);
                 }
                 (Answer::Texts | Answer::Jsons, _) => lists.append_null(),
+                (Answer::Bytes, _) => {}
             }
         }
         Ok(match answer {
             Answer::Json | Answer::Text => Arc::new(texts.finish()),
+            Answer::Bytes => arrow::array::new_empty_array(&DataType::Binary),
             Answer::Truth => Arc::new(truths.finish()),
             Answer::Number => Arc::new(numbers.finish()),
             Answer::Texts | Answer::Jsons => Arc::new(lists.finish()),

@@ -20,14 +20,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use crate::SqlOptions;
-use crate::function::{BoundFunctions, Extract, JsonOperators};
+use crate::function::{BoundFunctions, Extract, JsonOperators, Spelled};
 use crate::limits::patterns::BoundPatterns;
 use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::first_rows::{self, FirstRows, FirstRowsExec, Keys};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::planning::recognise;
-use crate::semantics::bytea::TextAsBytes;
 use crate::semantics::casts::rounding::RoundCasts;
 use crate::semantics::casts::typed::TypedCasts;
 use crate::semantics::checked::filtered::FilterFirst;
@@ -42,6 +41,9 @@ use crate::semantics::logic::{
 use crate::semantics::numbers::ExactNumbers;
 use crate::semantics::outer::OuterRows;
 use crate::semantics::set_all::CountRows;
+use crate::semantics::values::arrays::{ArrayOperators, TextAsArray};
+use crate::semantics::values::bytea::{JoinBytes, TextAsBytes};
+use crate::semantics::values::json_order::{JsonChoices, JsonKeys};
 use crate::semantics::windows::WindowKeys;
 use crate::tables::planned::Planned;
 
@@ -60,12 +62,15 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(OuterRows));
     // Not before functions are known to be allowed: it puts one of its own around subqueries.
     rules.insert(0, Arc::new(NullableSubqueries));
+    rules.insert(0, Arc::new(JsonChoices));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
     rules.insert(0, Arc::new(WindowKeys));
     rules.insert(0, Arc::new(TypedCasts));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
+    rules.push(Arc::new(JsonKeys));
+    rules.push(Arc::new(TextAsArray));
     rules.push(Arc::new(TextAsBytes::new()));
     rules.push(Arc::new(FilterFirst));
     rules.push(Arc::new(CheckIntegers));
@@ -78,7 +83,11 @@ pub(crate) fn extend(
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
     planners.insert(0, Arc::new(Intervals));
+    planners.insert(0, Arc::new(ArrayOperators::new()));
+    planners.insert(0, Arc::new(JoinBytes::new()));
     planners.insert(0, Arc::new(JsonOperators::new()));
+    // Before the library's, which knows these calls of text alone.
+    planners.insert(0, Arc::new(Spelled::new()));
     builder
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(TimeSeriesPlanner))

@@ -16,17 +16,21 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
 };
 
 use crate::error::Error;
-use crate::function::{GAPFILL, TIME_BUCKET};
+use crate::function::arrays::{element_of, of_text};
+use crate::function::{COALESCE, GAPFILL, TIME_BUCKET, is_temporal};
 use crate::semantics::with_names_kept;
 use crate::semantics::zone::{Instant, Zone, beyond};
 use crate::walk::{ExprWalk, PlanWalk};
 
 /// The function that takes a text for a time.
 const TO_TIMESTAMP: &str = "to_timestamp";
+
+/// The function that takes a text for the origin of its bins.
+const DATE_BIN: &str = "date_bin";
 
 /// The plan with its texts read as times where they are times.
 pub(crate) fn read(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
@@ -58,6 +62,7 @@ fn has_texts(plan: &LogicalPlan) -> Result<bool> {
             found |= expr.has(&mut |inner| {
                 Ok(match inner {
                     Expr::Cast(cast) => matches!(cast.field.data_type(), DataType::Timestamp(..)),
+                    Expr::ScalarFunction(call) if call.name() == COALESCE => true,
                     inner => text(inner).is_some(),
                 })
             })?;
@@ -127,6 +132,8 @@ impl Reader<'_> {
             Expr::ScalarFunction(call) => match call.func.name() {
                 TO_TIMESTAMP => self.to_timestamp(call),
                 TIME_BUCKET | GAPFILL => Ok(self.bucket(call)),
+                COALESCE => self.coalesce(call),
+                DATE_BIN => self.date_bin(call),
                 _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
             },
             other => Ok(Transformed::no(other)),
@@ -290,6 +297,17 @@ impl Reader<'_> {
 
     /// `'2024-01-01 05:00'::timestamptz`, and the same of a column of texts.
     fn cast(&self, cast: Cast) -> Result<Transformed<Expr>> {
+        if let Some(DataType::Timestamp(_, Some(_))) = element_of(cast.field.data_type())
+            && cast
+                .expr
+                .get_type(self.schema)
+                .is_ok_and(|kind| is_text(&kind))
+        {
+            let Cast { expr, field } = cast;
+            let function = of_text(field.data_type().clone(), Some(self.zone));
+            let call = ScalarFunction::new_udf(function, vec![*expr]);
+            return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+        }
         let DataType::Timestamp(_, zone) = cast.field.data_type() else {
             return Ok(Transformed::no(Expr::Cast(cast)));
         };
@@ -340,6 +358,55 @@ impl Reader<'_> {
         let has_zone = zone.is_some();
         let ns = self.one(&text, has_zone)?;
         Ok(Transformed::yes(time_literal(ns, has_zone)))
+    }
+
+    /// The origin of `date_bin(width, time, '2024-01-01 05:00')`.
+    fn date_bin(&self, mut call: ScalarFunction) -> Result<Transformed<Expr>> {
+        let mut is_read = false;
+        if let [_, time, origin] = call.args.as_mut_slice()
+            && let Some(has_zone) = self.time(time)
+            && let Some(said) = text(origin)
+        {
+            *origin = time_literal(self.one(said, has_zone)?, has_zone);
+            is_read = true;
+        }
+        Ok(Transformed::new_transformed(
+            Expr::ScalarFunction(call),
+            is_read,
+        ))
+    }
+
+    /// `coalesce(time, '2024-01-01 05:00')`.
+    fn coalesce(&self, mut call: ScalarFunction) -> Result<Transformed<Expr>> {
+        let kinds = call.args.iter().filter(|it| text(it).is_none());
+        let kinds = kinds.filter_map(|it| it.get_type(self.schema).ok());
+        let kinds = kinds.filter(is_temporal);
+        // What `PostgreSQL` prefers of them.
+        let Some(kind) = kinds.max_by_key(|kind| match kind {
+            DataType::Timestamp(_, Some(_)) => 2,
+            DataType::Timestamp(_, None) => 1,
+            _ => 0,
+        }) else {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        };
+        for argument in &mut call.args {
+            let read = match (text(argument), &kind) {
+                (Some(text), DataType::Timestamp(_, zone)) => {
+                    time_literal(self.one(text, zone.is_some())?, zone.is_some())
+                }
+                (Some(_), kind) => cast(std::mem::take(argument), kind.clone()),
+                (None, _) => {
+                    if argument.get_type(self.schema).is_ok_and(|it| is_text(&it)) {
+                        return Err(wrong(format!(
+                            "coalesce has a text beside a time: cast one to the type of the other, as in {argument}::timestamptz"
+                        )));
+                    }
+                    continue;
+                }
+            };
+            *argument = read;
+        }
+        Ok(Transformed::yes(Expr::ScalarFunction(call)))
     }
 
     /// The origin of buckets, or where they start and finish. What is no time is the name of a time zone.

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use nilometer_service::define::Change;
+
 use super::Sql;
 use crate::error::Error;
 use crate::execution::blocking;
@@ -28,7 +30,21 @@ impl Sql {
         self.check_routine(&place, &written).await?;
         let engine = Arc::clone(&self.shared().engine);
         let principal = self.principal.clone();
-        let change = move || write::change::run(&engine, &principal, place, written);
+        let sequences = Arc::clone(&self.shared().sequences);
+        let altered = match &written.change {
+            Change::AlterSequence { path, .. } => {
+                let path = path.clone();
+                path.table(&place.database, &place.schema).ok()
+            }
+            _ => None,
+        };
+        let change = move || {
+            if let Some(name) = altered {
+                let given_back = sequences.give_back(&engine, &name);
+                given_back.map_err(Error::of_service)?;
+            }
+            write::change::run(&engine, &principal, place, written)
+        };
         blocking(&self.shared().executor, change).await
     }
 }

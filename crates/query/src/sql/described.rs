@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use nilometer_engine::DEFAULT_SCHEMA;
 use nilometer_service::Description;
 
-use super::Sql;
+use super::{Sql, explained};
 use crate::Params;
 use crate::error::Error;
 use crate::limits::memory::pool;
@@ -76,6 +76,12 @@ impl Sql {
                 });
             }
         };
+        if explained::is_asked(&question.statement) {
+            return Ok(Description {
+                parameters,
+                columns: Some(explained::columns()),
+            });
+        }
         let session = reading.session(&place);
         let running = self.start(database, sql);
         let memory = pool(&running);

@@ -168,7 +168,9 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, E
 
 /// Reads what follows ALTER.
 pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, Error> {
-    let change = if grammar.word("database") {
+    let change = if grammar.word("sequence") {
+        sequence::alter(grammar)?
+    } else if grammar.word("database") {
         let name = grammar.path()?.database()?;
         if grammar.words(&["rename", "to"]) {
             let to = grammar.name()?.text;

@@ -309,6 +309,12 @@ impl Visitor for Found<'_> {
                 expr, data_type, ..
             } => self.note(expr, of_written(data_type)),
             Expr::BinaryOp { left, op, right } => self.visit_operator(left, op, right),
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                for (placeholder, other) in [(left, right), (right, left)] {
+                    let kind = self.type_of(other);
+                    self.note(placeholder, kind);
+                }
+            }
             Expr::Between {
                 expr, low, high, ..
             } => {
@@ -330,6 +336,9 @@ impl Visitor for Found<'_> {
                 let kind = self.type_of(left).unwrap_or(DataType::Utf8);
                 let list = DataType::List(Arc::new(Field::new_list_field(kind, true)));
                 self.note(right, Some(list));
+                if let Some(DataType::List(of)) = self.type_of(right) {
+                    self.note(left, Some(of.data_type().clone()));
+                }
             }
             Expr::Like { expr, pattern, .. } | Expr::ILike { expr, pattern, .. } => {
                 self.note(expr, Some(DataType::Utf8));
@@ -387,6 +396,14 @@ fn of_written(written: &ast::DataType) -> Option<DataType> {
         | T::Char(_)
         | T::Character(_)
         | T::String(_) => DataType::Utf8,
+        // Drivers ask for types by arrays of their numbers, and know no other arrays until they have the answer.
+        T::Array(ast::ArrayElemTypeDef::SquareBracket(of, _))
+            if of.to_string().eq_ignore_ascii_case("oid") =>
+        {
+            let said = HashMap::from([(SQL_TYPE.to_owned(), "oid".to_owned())]);
+            let of = Field::new_list_field(DataType::Int64, true).with_metadata(said);
+            DataType::List(Arc::new(of))
+        }
         T::Array(ast::ArrayElemTypeDef::SquareBracket(of, _)) => {
             DataType::List(Arc::new(Field::new_list_field(of_written(of)?, true)))
         }

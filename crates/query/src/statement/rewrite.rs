@@ -4,15 +4,15 @@
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
 pub(crate) mod acquisition;
+mod arrays;
 mod calls;
 mod casts;
 pub(super) mod catalogue;
+mod clauses;
 mod distinct;
 mod enums;
 mod exact;
 mod grouping;
-pub(crate) mod insert_alias;
-mod join;
 mod json;
 mod operators;
 mod rows;
@@ -28,17 +28,36 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
+use crate::function::bytes::{DECODE_ESCAPE, ENCODE_ESCAPE};
 use crate::function::{AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, TIME_BUCKET, TIME_BY_PATTERN};
 use crate::statement::types::{cast, null};
 use crate::walk;
 
 pub(crate) use calls::call_of;
 use calls::{call, interval, named, of_one, one};
+pub(crate) use clauses::join::asof_joins;
+pub(crate) use clauses::{explain_options, insert_alias, overriding};
 pub(crate) use enums::casts_to_own;
-pub(crate) use join::asof_joins;
 pub(crate) use operators::exists::question_marks;
 pub(crate) use operators::symmetric::between_symmetric;
-use operators::{any, modulo, power, similar, symmetric};
+use operators::{any, modulo, precedence, similar, symmetric};
+
+/// Puts conditions together as `PostgreSQL` reads them, in a statement whose parameters have no values yet: their types come from
+/// where they stand.
+pub(super) fn conditions(statement: &mut ast::Statement) {
+    struct Conditions;
+
+    impl VisitorMut for Conditions {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            distinct::rebalance(expr);
+            ControlFlow::Continue(())
+        }
+    }
+
+    walk::visit_mut(statement, &mut Conditions);
+}
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
@@ -54,8 +73,9 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     let summaries = summaries::Named::in_statement(statement);
     let _ = walk::expressions_mut(statement, &mut |expr| {
         summaries.rewrite(expr);
-        power::rebalance(expr);
+        precedence::rebalance(expr);
         modulo::rewrite(expr);
+        arrays::rewrite(expr);
         any::rewrite(expr);
         name_tuple(expr);
         name_time_zone(expr);
@@ -79,7 +99,10 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                 LOCF => place_arguments(function, &LOCF_PARAMETERS),
                 INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
                 "age" => age_until_today(function),
-                "encode" => pad_base64(function),
+                "encode" | "decode" => {
+                    pad_base64(function);
+                    by_escapes(function);
+                }
                 "to_date" | "to_timestamp" => {
                     if let Some(read) = read_by_pattern(function) {
                         *expr = read;
@@ -395,6 +418,30 @@ fn pad_base64(function: &mut Function) {
         && name.eq_ignore_ascii_case("base64")
     {
         "base64pad".clone_into(name);
+    }
+}
+
+/// `encode(bytes, 'escape')` and `decode(text, 'escape')` as calls of their own.
+fn by_escapes(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    let [
+        _,
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(format))),
+    ] = list.args.as_slice()
+    else {
+        return;
+    };
+    let is_so = matches!(&format.value, Value::SingleQuotedString(name) if name.eq_ignore_ascii_case("escape"));
+    if is_so {
+        list.args.truncate(1);
+        let is_read = function.name.to_string().eq_ignore_ascii_case("decode");
+        function.name = of_one(if is_read {
+            DECODE_ESCAPE
+        } else {
+            ENCODE_ESCAPE
+        });
     }
 }
 

@@ -2,11 +2,12 @@
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, TimezoneInfo, Value,
+    ArrayElemTypeDef, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, TimezoneInfo,
+    Value,
 };
 use nilometer_engine::{
-    ColumnDef, ColumnKind, ColumnSource, LogicalType, PhysicalType, RelationSchema, TableSchema,
-    TimeKind,
+    ColumnDef, ColumnKind, ColumnSource, Element, LogicalType, PhysicalType, RelationSchema,
+    TableSchema, TimeKind,
 };
 
 use crate::statement::name::Name;
@@ -93,6 +94,7 @@ pub(crate) fn read(written: &DataType) -> Result<Written, String> {
         T::Interval { .. } => Some(L::Interval),
         T::JSON => Some(L::Json),
         T::JSONB => Some(L::Jsonb),
+        T::Array(of) => Some(L::Array(element(of)?)),
         _ => None,
     };
     if let Some(of) = logical {
@@ -131,6 +133,23 @@ pub(crate) fn read(written: &DataType) -> Result<Written, String> {
         other => return Err(refusal(other)),
     };
     Ok(Written::Value(kind))
+}
+
+/// What an array is of. How many arrays it is within does not count, as in `PostgreSQL`; what is stored is one.
+fn element(of: &ArrayElemTypeDef) -> Result<Element, String> {
+    let inner = match of {
+        ArrayElemTypeDef::AngleBracket(inner)
+        | ArrayElemTypeDef::SquareBracket(inner, _)
+        | ArrayElemTypeDef::Parenthesis(inner) => inner,
+        ArrayElemTypeDef::None => return Err("an array needs a type, such as int[]".to_owned()),
+    };
+    if let DataType::Array(inner) = inner.as_ref() {
+        return element(inner);
+    }
+    let written = read(inner)?;
+    let stored = written.stored();
+    let found = stored.and_then(|(kind, logical)| Element::of(kind, logical));
+    found.ok_or_else(|| format!("there are no arrays of {inner}: write JSONB, or an array of SMALLINT, INTEGER, BIGINT, REAL, DOUBLE PRECISION, NUMERIC(p, s), BOOLEAN, TEXT, VARCHAR(n), UUID, DATE, TIMESTAMP or TIMESTAMPTZ"))
 }
 
 /// A numeric of these digits.
@@ -257,7 +276,6 @@ fn refusal(written: &DataType) -> String {
     use DataType as T;
     let remedy = match written {
         T::Time(..) | T::Datetime(_) => "write TIMESTAMPTZ, TIMESTAMP, DATE or TIME",
-        T::Array(_) => "there are no arrays; write JSONB",
         T::Custom(name, _)
             if is_one_of(&name.to_string(), &["serial", "bigserial", "smallserial"]) =>
         {

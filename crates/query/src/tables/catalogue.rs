@@ -39,8 +39,8 @@ use crate::statement::{Bounds, Question, Statement, asks_names, parse, tokens};
 use crate::tables::aggregate::{AggregateTable, Meant, Reads, Restriction};
 use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
-use crate::tables::system;
 use crate::tables::table::Table;
+use crate::tables::{sequence, system};
 
 /// Views inside views. Each level plans a query.
 const VIEWS_NESTED_MAX: usize = 16;
@@ -544,8 +544,13 @@ impl ReadContext {
                     None => Some(view),
                 }
             }
-            // PostgreSQL looks its catalogue's names up without a schema, too.
-            None => pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table),
+            None => {
+                if let Some(found) = sequence::find(&self.snapshot, name) {
+                    return Some(found);
+                }
+                // PostgreSQL looks its catalogue's names up without a schema, too.
+                pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table)
+            }
         }
     }
 }

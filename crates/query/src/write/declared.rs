@@ -28,6 +28,7 @@ use super::writing::Writing;
 use crate::Params;
 use crate::error::Error;
 use crate::statement::name::{TableName, quoted};
+use crate::statement::rewrite::overriding::Overriding;
 use crate::statement::types::null;
 use crate::statement::{Bounds, Statement, parse};
 use crate::tables::catalogue::EXCLUDED;
@@ -43,6 +44,8 @@ pub(super) struct Rules {
     checks: Vec<Check>,
     /// Where its sequences are: its database and schema.
     place: Option<(String, String)>,
+    /// Whose numbers identity columns take.
+    overriding: Option<Overriding>,
 }
 
 struct ColumnRule {
@@ -76,6 +79,7 @@ impl Rules {
             columns: (0..shown.len()).map(rule).collect(),
             checks: checks_of(table.declared.as_deref()),
             place: None,
+            overriding: None,
         }
     }
 
@@ -92,12 +96,19 @@ impl Rules {
             columns: (0..relation.columns.len()).map(rule).collect(),
             checks: checks_of(relation.declared.as_ref().map(|it| &it.table)),
             place: None,
+            overriding: None,
         }
     }
 
     /// The same of what has this name: its rows may get numbers.
     pub(super) fn at(mut self, name: &TableName) -> Self {
         self.place = Some((name.database.clone(), name.schema.clone()));
+        self
+    }
+
+    /// The same for an INSERT that says whose numbers identity columns take.
+    pub(super) fn overriding(mut self, whose: Option<Overriding>) -> Self {
+        self.overriding = whose;
         self
     }
 

@@ -20,6 +20,7 @@ use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
 use crate::statement::name::{Name, Path, TableName};
+use crate::statement::rewrite::overriding;
 use crate::tables::names;
 use crate::tables::relation;
 use nilometer_engine::ingest::OnConflict;
@@ -44,13 +45,15 @@ pub(crate) async fn insert(
         return Box::pin(super::relation::insert(writing, insert, names, schema)).await;
     }
     let table = writing.table(&name)?;
-    let rules = Rules::of_table(&table).at(&name);
+    let whose = overriding::of(&mut insert);
+    let rules = Rules::of_table(&table).at(&name).overriding(whose);
     writing.reading.asks_names |= rules.asks_names();
     let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let mut source = source_of(&mut insert)?;
     rules.defaults(&mut source, &columns, &writing).await?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let batch = rules.own_numbers(batch)?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     if writing.returns() {
         if on_conflict == OnConflict::Skip {

@@ -11,8 +11,9 @@ use arrow::util::display::FormatOptions;
 use nilometer_engine::{Error as EngineError, LogicalType, RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
-use crate::semantics::bytea::bytes_of_texts;
+use crate::function::arrays::{element_of, moments};
 use crate::semantics::times;
+use crate::semantics::values::bytea::bytes_of_texts;
 use crate::semantics::zone::Zone;
 
 pub(crate) fn execution(error: impl std::fmt::Display) -> Error {
@@ -33,6 +34,13 @@ pub(crate) fn fitted(
     let wanted = field.data_type();
     let is_time = matches!(wanted, DataType::Timestamp(..));
     let is_text = array.data_type().is_string();
+    if is_text && let Some(DataType::Timestamp(_, Some(_))) = element_of(wanted) {
+        let lists = moments(array, zone);
+        return lists.map_err(|error| {
+            let reason = error.strip_backtrace();
+            wrong(format!("column \"{}\": {reason}", field.name()))
+        });
+    }
     if is_time && array.data_type().is_integer() {
         return Err(wrong(
             "a number is no time: write it as text, such as '2026-01-31T12:00:00Z', or to_timestamp_nanos(...)"

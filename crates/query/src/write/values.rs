@@ -17,7 +17,7 @@ use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
 use crate::semantics::zone::Zone;
 use crate::statement::name::position;
-use crate::statement::types::{cast, timestamp_type};
+use crate::statement::types::{cast, null, timestamp_type};
 
 /// A literal.
 struct Literal<'a> {
@@ -109,7 +109,7 @@ fn column<'a>(
             let values = values.iter().map(Option::as_deref);
             Arc::new(values.collect::<BinaryArray>())
         }
-        DataType::Timestamp(..) | DataType::Date32 => {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::List(_) => {
             let mut columns = Vec::new();
             // One by one, so that what is wrong has its place.
             for literal in literals {
@@ -125,9 +125,12 @@ fn column<'a>(
     })
 }
 
-/// Whether a column has moments, whose texts mean something in the session's time zone.
+/// Whether a column has moments, or arrays of them, whose texts mean something in the session's time zone.
 fn is_moment(field: &Field) -> bool {
-    matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
+    match field.data_type() {
+        DataType::List(of) => matches!(of.data_type(), DataType::Timestamp(_, Some(_))),
+        kind => matches!(kind, DataType::Timestamp(_, Some(_))),
+    }
 }
 
 /// The text of a literal for a column of a declared type.
@@ -140,6 +143,11 @@ fn declared(literal: &Literal<'_>) -> Option<String> {
 
 /// Gives texts among values that are not all literals the types of their columns, as they have alone.
 pub(super) fn typed(values: &mut Values, fields: &[Field]) {
+    for (at, field) in fields.iter().enumerate() {
+        if matches!(field.data_type(), DataType::List(_)) {
+            arrays_as_texts(values, at);
+        }
+    }
     for row in &mut values.rows {
         for (value, field) in row.content.iter_mut().zip(fields) {
             let is_declared = field.metadata().contains_key(SQL_TYPE) && !is_moment(field);
@@ -168,6 +176,24 @@ pub(super) fn typed(values: &mut Values, fields: &[Field]) {
                 let text = Expr::Value(text.clone());
                 *value = cast(text, kind);
             }
+        }
+    }
+}
+
+/// Gives arrays of a column the form of those that are written as texts, if there are such: the planner takes no column of both.
+fn arrays_as_texts(values: &mut Values, at: usize) {
+    let is_text = |value: &Expr| matches!(value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let rows = values.rows.iter();
+    let mut column = rows.filter_map(|row| row.content.get(at));
+    if !column.any(is_text) {
+        return;
+    }
+    for row in &mut values.rows {
+        if let Some(value) = row.content.get_mut(at)
+            && !matches!(value, Expr::Value(_))
+        {
+            let array = std::mem::replace(value, null());
+            *value = cast(array, ast::DataType::Text);
         }
     }
 }

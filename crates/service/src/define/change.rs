@@ -181,6 +181,15 @@ pub enum Change {
         /// How it counts.
         counting: super::sequences::Counting,
     },
+    /// Changes how a sequence counts.
+    AlterSequence {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+        /// What becomes of it.
+        change: super::sequences::SequenceChange,
+    },
     /// Drops sequences, once all are known to be there and free.
     DropSequences {
         /// Their names.

@@ -15,7 +15,7 @@ use super::error::{DefineError, Object, Part};
 use super::indexes::{self, NewIndex, Owner};
 use super::lookup;
 use super::place::{existing_table, must_be_new};
-use super::sequences::{self, Counting, Numbered};
+use super::sequences::{self, Counting, Numbered, SequenceChange};
 use super::{hypertables, views};
 use crate::error::Error;
 
@@ -137,6 +137,26 @@ pub(super) fn create_sequence(
         must_be_new(false, "relation", &name.table, &in_words(within))?;
     }
     sequences::create(engine, name, counting)
+}
+
+/// Changes how a sequence counts.
+pub(super) fn alter_sequence(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    if_exists: bool,
+    change: &SequenceChange,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let within = (name.database.as_str(), name.schema.as_str());
+    if is_sequence(&snapshot, within, &name.table) {
+        return sequences::alter(engine, name, change);
+    }
+    if if_exists {
+        return Ok(());
+    }
+    let found = lookup::find_schema(&snapshot, within.0, within.1);
+    found.map_err(|missing| missing.about(Part::Start))?;
+    Err(sequences::unknown(&name.table).about(Part::Start))
 }
 
 /// Drops sequences that number no column, once all are known to be there.

@@ -154,6 +154,11 @@ pub fn run(
             let name = place_for(engine, place, path)?;
             columns::create_sequence(engine, &name, if_not_exists, counting)
         }
+        Change::AlterSequence {
+            path,
+            if_exists,
+            change,
+        } => columns::alter_sequence(engine, &place.table(path)?, if_exists, &change),
         Change::DropSequences { paths, if_exists } => {
             let names = paths.into_iter().map(|path| place.table(path));
             let names = names.collect::<Result<Vec<_>, _>>()?;
@@ -264,6 +269,7 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         }
         Change::CreateIndex { path, .. }
         | Change::CreateSequence { path, .. }
+        | Change::AlterSequence { path, .. }
         | Change::CreateEnum { path, .. }
         | Change::CreateRoutine { path, .. }
         | Change::DropRoutine { path, .. }

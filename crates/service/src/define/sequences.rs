@@ -7,6 +7,8 @@
 //! A number is given once, whatever becomes of the row: a rollback, an error or a crash leaves a gap, as in PostgreSQL. A start
 //! of the server leaves one of less than [`BLOCK`].
 
+mod altered;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +21,8 @@ use super::error::{DefineError, Object};
 use super::kept::{Kept, Within, integer, text};
 use super::own_relations::{SEQUENCE_OPTIONS, SEQUENCES};
 use crate::error::Error;
+pub use altered::SequenceChange;
+pub(super) use altered::alter;
 
 /// Numbers that are made durable at a time.
 const BLOCK: i64 = 32;
@@ -291,6 +295,30 @@ pub struct Sequence {
     pub of: (String, String),
 }
 
+impl Sequence {
+    /// How it counts.
+    pub fn counting(&self, snapshot: &Snapshot, within: (&str, &str)) -> Counting {
+        Counting::of(snapshot, within, &self.name)
+    }
+
+    /// The number that may have been given last and whether one was, as far as the disk knows: numbers that are in somebody's hands
+    /// count as given.
+    pub fn last(&self, counting: &Counting) -> (i64, bool) {
+        if !counting.is_within(self.next) {
+            let end = if counting.increment > 0 {
+                counting.max
+            } else {
+                counting.min
+            };
+            return (end, true);
+        }
+        match self.next.checked_sub(counting.increment) {
+            Some(last) if self.next != counting.start && counting.is_within(last) => (last, true),
+            _ => (self.next, false),
+        }
+    }
+}
+
 /// The sequences of a schema, by name.
 pub fn sequences(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Sequence> {
     let rows = KEPT.rows(snapshot, (database, schema));
@@ -514,6 +542,27 @@ impl Sequences {
                 taken.extend(block.by_ref().take(missing));
             }
         }
+    }
+
+    /// Gives back the numbers of a sequence that are in nobody's hands, so that the disk knows which comes next.
+    pub fn give_back(&self, engine: &Arc<Engine>, sequence: &TableName) -> Result<(), Error> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Place::of(sequence);
+        let snapshot = engine.snapshot();
+        // One that is not there is said by who looks for it.
+        let Ok(row) = place.row(&snapshot) else {
+            return Ok(());
+        };
+        let key = place.key(integer(&row, 1));
+        let Some(block) = blocks.remove(&key).filter(|block| block.left > 0) else {
+            return Ok(());
+        };
+        let counting = Counting::of(&snapshot, place.within, &sequence.table);
+        // Where another program has taken numbers since, these are lost.
+        if counting.block(block.next, block.left).1 == integer(&row, 2) {
+            place.keep(engine, &snapshot, &row, block.next)?;
+        }
+        Ok(())
     }
 
     /// Sets the number that a sequence gave last; not `is_called` = that it gives next. Blocks for a sync of the log.

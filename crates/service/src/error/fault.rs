@@ -59,6 +59,10 @@ pub enum Fault {
     NumberRange,
     /// A division by zero.
     DivisionByZero,
+    /// A place that a value has not.
+    OutOfPlace,
+    /// A part of a value with a length below 0.
+    NegativeLength,
     /// A pattern that is none.
     InvalidPattern,
     /// A subquery gives more than one row where one is wanted.

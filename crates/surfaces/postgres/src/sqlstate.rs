@@ -207,6 +207,8 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::TimeRange => TIME_RANGE,
         Fault::NumberRange => NUMBER_RANGE,
         Fault::DivisionByZero => "22012",
+        Fault::OutOfPlace => "2202E",
+        Fault::NegativeLength => "22011",
         Fault::InvalidPattern => "2201B",
         Fault::ManyRows => "21000",
         Fault::DuplicateKey => "23505",

@@ -10,7 +10,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray};
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use super::{LogicalType, interval_parts, unsortable};
+use super::{LogicalType, array, interval_parts, unsortable};
 use crate::schema::{field_type, time_type};
 
 impl LogicalType {
@@ -28,6 +28,7 @@ impl LogicalType {
             Self::TimestampTz => time_type(),
             Self::Time => DataType::Time64(TimeUnit::Nanosecond),
             Self::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+            Self::Array(of) => array::shown_type(of),
             _ => field_type(self.physical()),
         }
     }
@@ -74,6 +75,7 @@ impl LogicalType {
                 let parts: PrimitiveArray<IntervalMonthDayNanoType> = parts.collect();
                 Some(Arc::new(parts))
             }
+            (Self::Array(of), ..) => array::show(of, stored),
             (Self::Real, ..) => stored.as_primitive_opt::<Float64Type>().map(|values| {
                 #[expect(
                     clippy::cast_possible_truncation,

@@ -3,7 +3,8 @@
 //! Does: read ISO 8601 and what PostgreSQL prints. Does not: guess orders of day and month, know names of months or zones
 //! beyond UTC and offsets; the SQL language reads more before a value comes here.
 
-use super::IntervalParts;
+/// Months, days and nanoseconds of an interval.
+pub(crate) type IntervalParts = (i32, i32, i64);
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;

@@ -191,6 +191,7 @@ pub(super) fn push_stored(column: &mut Column, stored: &Stored) {
     match (&mut column.values, stored) {
         (Values::I64(to), Stored::I64(value)) => to.push(*value),
         (Values::F64(to), Stored::F64(value)) => to.push(*value),
+        (Values::Bool(to), Stored::Bool(value)) => to.push(*value),
         (Values::Text(to), Stored::Text(value)) => to.push(value.as_bytes()),
         (Values::Bytes(to), Stored::Bytes(value)) => to.push(value),
         // A declaration fits its column, so that nothing else comes here.

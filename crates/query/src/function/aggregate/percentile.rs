@@ -1,5 +1,7 @@
 //! `percentile_disc(share) WITHIN GROUP (ORDER BY value)`: the first value in order that at least this share of the
-//! values is not after. Of any type that has an order; NULL does not count.
+//! values is not after; `mode() WITHIN GROUP (ORDER BY value)`: the most frequent value, the first in order of several.
+//!
+//! Does: sort values of any type that has an order. Does not: count NULL, or calculate between two values (`percentile_cont` does).
 
 use std::sync::Arc;
 
@@ -14,27 +16,47 @@ use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatil
 use nilometer_series::sort_asking;
 
 use super::series::literal;
-use crate::limits::scope;
+use crate::limits::scope::{self, Looks};
+
+const USAGE_OF_MODE: &str = "mode() WITHIN GROUP (ORDER BY value)";
 
 const USAGE: &str =
     "percentile_disc(share) WITHIN GROUP (ORDER BY value): share is a constant from 0 to 1";
 
+/// One of a group's values.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(in crate::function) struct PercentileDisc {
+pub(in crate::function) struct OneOfOrdered {
+    is_mode: bool,
     signature: Signature,
 }
 
-impl PercentileDisc {
-    pub(in crate::function) fn new() -> Self {
+impl OneOfOrdered {
+    pub(in crate::function) fn percentile_disc() -> Self {
         Self {
+            is_mode: false,
             signature: Signature::user_defined(Volatility::Immutable),
         }
     }
+
+    pub(in crate::function) fn mode() -> Self {
+        Self {
+            is_mode: true,
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+
+    fn usage(&self) -> &'static str {
+        if self.is_mode { USAGE_OF_MODE } else { USAGE }
+    }
 }
 
-impl AggregateUDFImpl for PercentileDisc {
+impl AggregateUDFImpl for OneOfOrdered {
     fn name(&self) -> &'static str {
-        "percentile_disc"
+        if self.is_mode {
+            "mode"
+        } else {
+            "percentile_disc"
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -47,8 +69,11 @@ impl AggregateUDFImpl for PercentileDisc {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match arg_types {
-            [value, share] if share.is_numeric() => Ok(vec![value.clone(), DataType::Float64]),
-            _ => plan_err!("{USAGE}"),
+            [value] if self.is_mode => Ok(vec![value.clone()]),
+            [value, share] if !self.is_mode && share.is_numeric() => {
+                Ok(vec![value.clone(), DataType::Float64])
+            }
+            _ => plan_err!("{}", self.usage()),
         }
     }
 
@@ -56,7 +81,7 @@ impl AggregateUDFImpl for PercentileDisc {
         if let Some(value) = arg_types.first() {
             Ok(value.clone())
         } else {
-            plan_err!("{USAGE}")
+            plan_err!("{}", self.usage())
         }
     }
 
@@ -67,8 +92,14 @@ impl AggregateUDFImpl for PercentileDisc {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let share = match args.exprs.get(1).and_then(literal) {
-            Some(ScalarValue::Float64(Some(share))) if (0.0..=1.0).contains(share) => *share,
+        let chosen = match args.exprs.get(1).and_then(literal) {
+            _ if self.is_mode && args.order_bys.is_empty() => {
+                return plan_err!("{USAGE_OF_MODE}");
+            }
+            _ if self.is_mode => Chosen::MostFrequent,
+            Some(ScalarValue::Float64(Some(share))) if (0.0..=1.0).contains(share) => {
+                Chosen::AtShare(*share)
+            }
             _ => return plan_err!("{USAGE}"),
         };
         let is_descending = args
@@ -76,7 +107,7 @@ impl AggregateUDFImpl for PercentileDisc {
             .first()
             .is_some_and(|sort| sort.options.descending);
         Ok(Box::new(Values {
-            share,
+            chosen,
             is_descending,
             kind: args.return_field.data_type().clone(),
             arrays: Vec::new(),
@@ -85,9 +116,25 @@ impl AggregateUDFImpl for PercentileDisc {
     }
 }
 
+/// Which of the values in order.
+#[derive(Debug, Clone, Copy)]
+enum Chosen {
+    AtShare(f64),
+    MostFrequent,
+}
+
+impl Chosen {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AtShare(_) => "percentile_disc",
+            Self::MostFrequent => "mode",
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Values {
-    share: f64,
+    chosen: Chosen,
     is_descending: bool,
     kind: DataType,
     arrays: Vec<ArrayRef>,
@@ -131,10 +178,26 @@ fn order_of(all: &ArrayRef, is_descending: bool) -> Result<Vec<u32>> {
     })
 }
 
+/// The place of the value that stands most often in an order, of several the first.
+fn most_frequent(all: &ArrayRef, order: &[u32]) -> Result<Option<u32>> {
+    let compare = make_comparator(all, all, SortOptions::default())?;
+    let mut most: Option<(u32, usize)> = None;
+    let mut looks = Looks::default();
+    for run in order.chunk_by(|one, other| compare(*one as usize, *other as usize).is_eq()) {
+        looks.rows(run.len())?;
+        if let Some(first) = run.first()
+            && most.is_none_or(|(_, count)| run.len() > count)
+        {
+            most = Some((*first, run.len()));
+        }
+    }
+    Ok(most.map(|(first, _)| first))
+}
+
 impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let Some(values) = values.first() else {
-            return internal_err!("percentile_disc has a value");
+            return internal_err!("{} has a value", self.chosen.name());
         };
         let known = arrow::compute::is_not_null(values)?;
         // Even without NULLs a copy, so that a slice does not keep all of its batch.
@@ -146,13 +209,19 @@ impl Accumulator for Values {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let all = self.all()?;
         let order = order_of(&all, self.is_descending)?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a share of a number of rows, rounded up, is a number of rows"
-        )]
-        let place = (self.share * all.len() as f64).ceil() as usize;
-        match order.get(place.saturating_sub(1)) {
-            Some(row) => ScalarValue::try_from_array(&all, *row as usize),
+        let row = match self.chosen {
+            Chosen::AtShare(share) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "a share of a number of rows, rounded up, is a number of rows"
+                )]
+                let place = (share * all.len() as f64).ceil() as usize;
+                order.get(place.saturating_sub(1)).copied()
+            }
+            Chosen::MostFrequent => most_frequent(&all, &order)?,
+        };
+        match row {
+            Some(row) => ScalarValue::try_from_array(&all, row as usize),
             None => ScalarValue::try_from(&self.kind),
         }
     }
@@ -168,7 +237,7 @@ impl Accumulator for Values {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let Some(lists) = states.first() else {
-            return internal_err!("the state of percentile_disc has one column");
+            return internal_err!("the state of {} has one column", self.chosen.name());
         };
         for list in lists.as_list::<i32>().iter().flatten() {
             self.keep(list);

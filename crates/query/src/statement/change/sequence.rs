@@ -1,10 +1,10 @@
-//! CREATE SEQUENCE and DROP SEQUENCE.
+//! CREATE SEQUENCE, ALTER SEQUENCE and DROP SEQUENCE.
 //!
 //! Does: read how a sequence counts, with what PostgreSQL takes where nothing is said. Does not: say whether it can be
 //! (`nilometer_service::define` does).
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use nilometer_service::define::{Change, Counting};
+use nilometer_service::define::{Change, Counting, SequenceChange};
 
 use super::written::{WrittenChange, refused};
 use crate::error::{Error, Position};
@@ -17,7 +17,10 @@ struct Options {
     increment: Option<i64>,
     min: Option<i64>,
     max: Option<i64>,
-    cycles: bool,
+    cycles: Option<bool>,
+    /// MINVALUE and MAXVALUE go back to what they are where nothing is said.
+    no_min: bool,
+    no_max: bool,
     /// The least and the greatest number of its type.
     of: Option<(i64, i64)>,
 }
@@ -66,9 +69,15 @@ fn option(grammar: &mut Grammar<'_>, options: &mut Options) -> Result<bool, Erro
         // Numbers are made durable many at a time in any case.
         number(grammar, at)?;
     } else if grammar.word("cycle") {
-        options.cycles = true;
+        options.cycles = Some(true);
     } else if grammar.word("no") {
-        if !(grammar.word("minvalue") || grammar.word("maxvalue") || grammar.word("cycle")) {
+        if grammar.word("minvalue") {
+            options.no_min = true;
+        } else if grammar.word("maxvalue") {
+            options.no_max = true;
+        } else if grammar.word("cycle") {
+            options.cycles = Some(false);
+        } else {
             return grammar.expected("MINVALUE, MAXVALUE or CYCLE");
         }
     } else if grammar.words(&["owned", "by"]) {
@@ -104,9 +113,65 @@ impl Options {
             increment,
             min,
             max,
-            cycles: self.cycles,
+            cycles: self.cycles.unwrap_or(false),
         }
     }
+}
+
+/// Reads what follows ALTER SEQUENCE.
+pub(super) fn alter(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> {
+    let if_exists = grammar.if_exists();
+    let path = grammar.path()?;
+    let mut options = Options::default();
+    let mut restart = None;
+    loop {
+        let at = grammar.position();
+        if grammar.word("restart") {
+            let next = grammar.next_shown();
+            let is_number = next.starts_with(|it: char| it == '-' || it.is_ascii_digit());
+            let is_said = grammar.word("with") || is_number;
+            restart = Some(if is_said {
+                Some(number(grammar, at)?)
+            } else {
+                None
+            });
+        } else if grammar.words(&["owner", "to"]) {
+            // Everything has one owner.
+            grammar.name()?;
+        } else if grammar.word("rename") || grammar.word("set") {
+            return Err(refused(
+                "a sequence keeps its name and its schema; make another one with the options of this one",
+                at,
+            ));
+        } else if !option(grammar, &mut options)? {
+            break;
+        }
+    }
+    let least_and_greatest = options.of;
+    let bound = |said: Option<i64>, is_none: bool, of: Option<i64>| match (said, of) {
+        (Some(number), _) => Some(Some(number)),
+        (None, _) if is_none => Some(None),
+        (None, of) => of.map(Some),
+    };
+    let change = SequenceChange {
+        increment: options.increment,
+        min: bound(options.min, options.no_min, None),
+        max: bound(
+            options.max,
+            options.no_max,
+            least_and_greatest.map(|it| it.1),
+        ),
+        start: options.start,
+        cycles: options.cycles,
+        restart,
+    };
+    Ok(WrittenChange::of_path(&path, |path| {
+        Change::AlterSequence {
+            path,
+            if_exists,
+            change,
+        }
+    }))
 }
 
 /// Reads what follows DROP SEQUENCE.

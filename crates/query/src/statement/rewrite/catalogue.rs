@@ -6,6 +6,7 @@
 
 mod empty;
 mod hypertables;
+mod identity;
 
 use std::ops::ControlFlow;
 

@@ -4,6 +4,6 @@
 pub(super) mod any;
 pub(super) mod exists;
 pub(super) mod modulo;
-pub(super) mod power;
+pub(super) mod precedence;
 pub(super) mod similar;
 pub(super) mod symmetric;

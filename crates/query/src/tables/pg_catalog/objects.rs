@@ -5,17 +5,20 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Field, SchemaRef};
 use nilometer_engine::{
-    Check, ColumnSource, Declared, DeclaredTable, Duplicates, RelationSchema, Snapshot, TableSchema,
+    Check, ColumnSource, Declared, DeclaredTable, Duplicates, RelationSchema, Snapshot,
+    TableSchema, enum_of_check,
 };
 use nilometer_service::define::{
-    self, INFORMATION_SCHEMA, Numbered, NumberedBy, Owner, PG_CATALOG, SYSTEM_SCHEMA,
-    TIMESCALEDB_INFORMATION,
+    self, Counting, INFORMATION_SCHEMA, Numbered, NumberedBy, Owner, PG_CATALOG, SYSTEM_SCHEMA,
+    Sequence, TIMESCALEDB_INFORMATION,
 };
-use nilometer_service::{Client, INTERNAL_DATABASE, Place, Principal, Privilege, users_of};
+use nilometer_service::{
+    Client, ForeignKey, INTERNAL_DATABASE, Place, Principal, Privilege, users_of,
+};
 
 use super::oids;
 use super::relations::{self, CatalogTable};
-use crate::tables::system;
+use crate::tables::{sequence, system};
 
 /// Who asks, and from where.
 #[derive(Debug, Clone)]
@@ -79,6 +82,7 @@ pub(super) enum Of {
     /// One of the catalogue's own.
     Catalog(&'static CatalogTable),
     Index(Index),
+    Sequence(Sequence),
 }
 
 /// An index.
@@ -103,6 +107,7 @@ impl Object {
             Of::View(_) | Of::System(_) => "v",
             Of::Catalog(table) => table.kind,
             Of::Index(_) => "i",
+            Of::Sequence(_) => "S",
         }
     }
 
@@ -113,6 +118,7 @@ impl Object {
             Of::Relation(relation) => Some(relation.shown_columns().schema),
             Of::System(schema) => Some(Arc::clone(schema)),
             Of::Catalog(table) => Some(Arc::clone(&table.arrow)),
+            Of::Sequence(_) => Some(sequence::columns()),
             Of::View(_) | Of::Index(_) => None,
         }
     }
@@ -126,6 +132,7 @@ impl Object {
             }
             Of::Relation(_) => !field.is_nullable(),
             Of::Catalog(table) => table.columns.get(at).is_some_and(|it| it.not_null),
+            Of::Sequence(_) => true,
             Of::View(_) | Of::System(_) | Of::Index(_) => false,
         }
     }
@@ -152,9 +159,10 @@ impl Object {
         }
     }
 
-    /// The conditions that its rows meet.
-    pub(super) fn checks(&self) -> &[Check] {
-        self.declared().map_or(&[], |declared| &declared.checks)
+    /// The conditions that its rows meet, foreign keys among them. That a value is one of an enumeration is said by its type.
+    pub(super) fn checks(&self) -> impl Iterator<Item = &Check> {
+        let checks = self.declared().into_iter().flat_map(|it| &it.checks);
+        checks.filter(|check| enum_of_check(check).is_none())
     }
 
     /// The default of a column, as SQL; an identity is none.
@@ -194,6 +202,8 @@ pub(crate) struct Catalogue {
     by_name: OnceLock<HashMap<(usize, String), usize>>,
     /// Tables that have an index.
     indexed: OnceLock<HashSet<i64>>,
+    /// Tables that have a foreign key, or that one points to.
+    linked: OnceLock<HashSet<i64>>,
 }
 
 impl Catalogue {
@@ -209,6 +219,7 @@ impl Catalogue {
             by_oid: OnceLock::new(),
             by_name: OnceLock::new(),
             indexed: OnceLock::new(),
+            linked: OnceLock::new(),
         };
         catalogue.find_objects(snapshot);
         catalogue
@@ -275,6 +286,10 @@ impl Catalogue {
                         let query = define::view(snapshot, &database, &schema, &name);
                         let query = query.unwrap_or_default();
                         add(oids::view(oid, &name), name, Of::View(query));
+                    }
+                    for of in define::sequences(snapshot, &database, &schema) {
+                        let name = of.name.clone();
+                        add(oids::sequence(oid, &name), name, Of::Sequence(of));
                     }
                     found.sort_by(|one, other| one.name.cmp(&other.name));
                 }
@@ -348,6 +363,49 @@ impl Catalogue {
         indexed.contains(&oid)
     }
 
+    /// Whether a foreign key is of a table, or points to it.
+    pub(super) fn is_linked(&self, oid: i64) -> bool {
+        let linked = self.linked.get_or_init(|| {
+            let mut linked = HashSet::new();
+            for object in &self.objects {
+                for key in object.checks().filter_map(ForeignKey::of) {
+                    let schema = self.schemas.get(object.schema);
+                    let to = schema.and_then(|it| self.by_name(Some(&it.name), &key.to));
+                    linked.insert(object.oid);
+                    linked.extend(to.map(|to| to.oid));
+                }
+            }
+            linked
+        });
+        linked.contains(&oid)
+    }
+
+    /// The table and the number of the column, from 1, that a sequence is of, and how that is numbered.
+    pub(super) fn owner_of(&self, object: &Object) -> Option<(&Object, usize, Numbered)> {
+        let Of::Sequence(sequence) = &object.of else {
+            return None;
+        };
+        let (table, column) = &sequence.of;
+        let schema = self.schemas.get(object.schema)?;
+        let table = self.by_name(Some(&schema.name), table)?;
+        let at = table.columns()?.index_of(column).ok()?;
+        let default = table.declared_column(at)?.default.as_deref()?;
+        Some((table, at + 1, Numbered::of(default)?))
+    }
+
+    /// How a sequence counts; its column knows with which number it began.
+    pub(super) fn counting_of(&self, object: &Object, snapshot: &Snapshot) -> Option<Counting> {
+        let Of::Sequence(sequence) = &object.of else {
+            return None;
+        };
+        let within = (self.database.as_str(), self.schema_of(object));
+        let mut counting = sequence.counting(snapshot, within);
+        if let Some((_, _, numbered)) = self.owner_of(object) {
+            counting.start = numbered.start;
+        }
+        Some(counting)
+    }
+
     /// An object by its number.
     pub(super) fn by_oid(&self, oid: i64) -> Option<&Object> {
         let places = self.by_oid.get_or_init(|| {
@@ -377,7 +435,7 @@ impl Catalogue {
     /// A CHECK by its number, with its table.
     pub(super) fn check(&self, oid: i64) -> Option<(&Object, &Check)> {
         let all = self.objects.iter();
-        let mut all = all.flat_map(|object| object.checks().iter().map(move |it| (object, it)));
+        let mut all = all.flat_map(|object| object.checks().map(move |it| (object, it)));
         all.find(|(object, check)| oids::check(object.oid, &check.name) == oid)
     }
 

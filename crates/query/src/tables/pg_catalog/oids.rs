@@ -85,6 +85,11 @@ pub(super) fn kept_index(schema: i64, name: &str) -> i64 {
     PARTS + hashed(&["index", &schema.to_string(), name])
 }
 
+/// A sequence, by its schema and name.
+pub(super) fn sequence(schema: i64, name: &str) -> i64 {
+    PARTS + hashed(&["sequence", &schema.to_string(), name])
+}
+
 /// An enumeration, by its schema and name.
 pub(super) fn enumeration(schema: i64, name: &str) -> i64 {
     PARTS + hashed(&["type", &schema.to_string(), name])

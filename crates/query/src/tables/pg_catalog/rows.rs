@@ -1,6 +1,7 @@
 //! Rows of `pg_catalog`.
 
 mod declared;
+mod dependencies;
 mod enumerations;
 pub(super) mod standard;
 pub(super) mod timescale;
@@ -39,6 +40,8 @@ pub(super) fn fill(source: &Source, sink: &mut Sink) -> Result<()> {
         "pg_enum" => enumerations::labels(source, sink),
         "pg_type" => enumerations::types(source, sink),
         "pg_extension" => timescale::extensions(sink),
+        "pg_depend" => dependencies::fill(source, sink),
+        "pg_sequence" | "pg_sequences" => dependencies::sequences(source, sink),
         name => match fixed::rows(name) {
             Some(rows) => fixed_rows(source, rows, sink),
             None => Ok(()),
@@ -99,12 +102,13 @@ fn classes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .into(),
             },
             "relchecks" => {
-                let checks = object.checks().iter();
+                let checks = object.checks();
                 checks
                     .filter(|it| ForeignKey::of(it).is_none())
                     .count()
                     .into()
             }
+            "relhastriggers" => catalogue.is_linked(object.oid).into(),
             "relhasindex" => catalogue.is_indexed(object.oid).into(),
             "relpersistence" => "p".into(),
             "relreplident" => match object.kind() {
@@ -133,7 +137,7 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
                     .ok()
                     .and_then(|it| it.checked_sub(1));
                 if let Some(field) = place.and_then(|place| columns.fields().get(place)) {
-                    attribute(sink, object, at, field, (false, false), "")?;
+                    attribute(source, sink, object, at, field, (false, false, ""))?;
                 }
             }
             continue;
@@ -143,33 +147,38 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
         };
         for (at, field) in columns.fields().iter().enumerate() {
             let has_default = object.default(at).is_some();
-            let said = (object.is_not_null(at, field), has_default);
             let identity = match object.identity(at) {
                 Some(NumberedBy::Always) => "a",
                 Some(_) => "d",
                 None => "",
             };
-            attribute(sink, object, at, field, said, identity)?;
+            let said = (object.is_not_null(at, field), has_default, identity);
+            attribute(source, sink, object, at, field, said)?;
         }
     }
     Ok(())
 }
 
 fn attribute(
+    source: &Source,
     sink: &mut Sink,
     object: &Object,
     at: usize,
     field: &arrow::datatypes::Field,
-    (not_null, has_default): (bool, bool),
-    identity: &str,
+    (not_null, has_default, identity): (bool, bool, &str),
 ) -> Result<()> {
-    let (oid, modifier) = type_of(field);
+    let enumeration = enumerations::of_column(source, object, field);
+    let (oid, modifier) = enumeration.map_or_else(|| type_of(field), |oid| (oid, -1));
     let kind = fixed::type_of_oid(oid);
     sink.row(|column| match column {
         "attrelid" => object.oid.into(),
         "attname" => field.name().as_str().into(),
         "atttypid" => oid.into(),
         "attstattarget" | "attcacheoff" => (-1i64).into(),
+        "attlen" if enumeration.is_some() => enumerations::LENGTH.into(),
+        "attbyval" if enumeration.is_some() => true.into(),
+        "attalign" if enumeration.is_some() => "i".into(),
+        "attstorage" if enumeration.is_some() => "p".into(),
         "attlen" => kind.map(|kind| kind.length).into(),
         "attnum" => (at + 1).into(),
         "attndims" => i64::from(kind.is_some_and(|kind| kind.category == "A")).into(),

@@ -18,7 +18,8 @@ use crate::error::Error;
 use crate::execution::blocking;
 use crate::statement::name::{Path, quoted};
 use crate::statement::rewrite::call_of;
-use crate::write::rows::{batch_of, fitted};
+use crate::statement::rewrite::overriding::Overriding;
+use crate::write::rows::{batch_of, execution, fitted};
 use crate::write::writing::Writing;
 
 /// Whether a value is the word DEFAULT.
@@ -113,10 +114,10 @@ impl Rules {
                 }
                 _ => (0, 1),
             };
-            if numbered.how == NumberedBy::Always && others > 0 {
+            if numbered.how == NumberedBy::Always && others > 0 && self.overriding.is_none() {
                 return Err(Error::Definition {
                     message: format!(
-                        "cannot insert a non-DEFAULT value into column \"{}\": it is GENERATED ALWAYS AS IDENTITY; leave it out",
+                        "cannot insert a non-DEFAULT value into column \"{}\": it is GENERATED ALWAYS AS IDENTITY; leave it out, or write OVERRIDING SYSTEM VALUE",
                         field.name()
                     ),
                     fault: Fault::GeneratedAlways,
@@ -130,6 +131,22 @@ impl Rules {
             numbers.push(self.take(writing, sequence, count).await?.into_iter());
         }
         Ok(numbers)
+    }
+
+    /// Rows without what was written for identity columns, where they take their own numbers whatever was written.
+    pub(in crate::write) fn own_numbers(&self, batch: RecordBatch) -> Result<RecordBatch, Error> {
+        if self.overriding != Some(Overriding::User) {
+            return Ok(batch);
+        }
+        let is_identity = |name: &str| {
+            let numbered = self.numbers_of(name);
+            matches!(numbered, Some(it) if it.how != NumberedBy::Default)
+        };
+        let fields = batch.schema();
+        let kept = fields.fields().iter().enumerate();
+        let kept = kept.filter(|(_, field)| !is_identity(field.name()));
+        let kept: Vec<usize> = kept.map(|(at, _)| at).collect();
+        batch.project(&kept).map_err(execution)
     }
 
     /// Rows with the numbers of the columns that they lack, and what else they lack.

@@ -26,6 +26,7 @@ use super::{Tried, changed, changed_columns, moves, reader_of, shall_be, write};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
+use crate::statement::rewrite::overriding;
 use crate::tables::catalogue::EXCLUDED;
 use crate::walk;
 
@@ -56,7 +57,8 @@ pub(crate) async fn insert<'a>(
     schema: Arc<RelationSchema>,
 ) -> Result<(u64, Writing<'a>), Error> {
     let columns = named_columns(&insert, &schema.shown_columns().schema)?;
-    let rules = Rules::of_relation(&schema).at(name);
+    let whose = overriding::of(&mut insert);
+    let rules = Rules::of_relation(&schema).at(name).overriding(whose);
     writing.reading.asks_names |= rules.asks_names();
     if let Some(OnInsert::OnConflict(on)) = &mut insert.on
         && let OnConflictAction::DoUpdate(update) = &mut on.action
@@ -67,6 +69,7 @@ pub(crate) async fn insert<'a>(
     let mut source = source_of(&mut insert)?;
     rules.defaults(&mut source, &columns, &writing).await?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let batch = rules.own_numbers(batch)?;
     let (batch, mut writing) = rules.inserted(writing, batch).await?;
     let rows = schema.rows_of(&batch)?;
     memory.try_grow(rows.len() * schema.columns.len() * size_of::<Value>())?;

@@ -14,7 +14,7 @@ use crate::copy::statement::{self, Copy, Source};
 use crate::execution::Piece;
 use crate::rows::Encoding;
 use crate::sqlstate::{CANCELLED, DUPLICATE_COLUMN, Refused, UNKNOWN_COLUMN};
-use crate::values::kind::Scalar;
+use crate::values::kind::Kind;
 use crate::wire::frames::{Message, ReadError, Received, Refusal};
 use crate::wire::replies;
 
@@ -250,7 +250,7 @@ fn filled(target: &CopyTarget, names: &[String]) -> Result<Vec<Filled>, Refused>
     let of = |field: &arrow::datatypes::Field| Filled {
         name: field.name().clone(),
         kind: field.data_type().clone(),
-        declared: Scalar::of_metadata(field),
+        declared: Kind::of_metadata(field),
         is_nullable: field.is_nullable(),
     };
     let columns = target.columns();

@@ -13,7 +13,7 @@ use super::binary::{self, Tuple};
 use super::format::CopyFormat;
 use super::target::{Target, shown};
 use crate::sqlstate::{BAD_COPY, Refused};
-use crate::values::kind::Scalar;
+use crate::values::kind::Kind;
 use crate::values::moment::Zone;
 
 /// The values of one record, `None` = NULL.
@@ -37,7 +37,7 @@ pub(crate) struct Filled {
     pub(crate) name: String,
     pub(crate) kind: DataType,
     /// The type that SQL has for it, if another is stored.
-    pub(crate) declared: Option<Scalar>,
+    pub(crate) declared: Option<Kind>,
     pub(crate) is_nullable: bool,
 }
 

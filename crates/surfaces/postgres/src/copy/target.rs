@@ -37,7 +37,7 @@ enum Values {
     Text(StringBuilder),
     Bytes(BinaryBuilder),
     /// Of a declared type: the store reads its texts.
-    Declared(StringBuilder, Scalar),
+    Declared(StringBuilder, Kind),
     Date(Date32Builder),
     Clock(TimestampNanosecondBuilder),
 }
@@ -72,18 +72,20 @@ impl Target {
     pub(crate) fn new(
         name: &str,
         kind: &DataType,
-        declared: Option<Scalar>,
+        declared: Option<Kind>,
         is_nullable: bool,
         zone: Zone,
     ) -> Self {
         let as_stored = matches!(
             declared,
-            None | Some(Scalar::Int2 | Scalar::Int4 | Scalar::Int8 | Scalar::Timestamptz)
+            None | Some(Kind::One(
+                Scalar::Int2 | Scalar::Int4 | Scalar::Int8 | Scalar::Timestamptz
+            ))
         );
         let values = match kind {
             DataType::Float32 => Values::F64(Float64Builder::new()),
             _ if !as_stored => {
-                let of = declared.unwrap_or(Scalar::Text);
+                let of = declared.unwrap_or(Kind::TEXT);
                 Values::Declared(StringBuilder::new(), of)
             }
             DataType::Date32 => Values::Date(Date32Builder::new()),
@@ -270,9 +272,9 @@ impl Target {
             Values::Bool(of) if length == 1 => of.append_value(value.first() != Some(&0)),
             Values::Tag(_) | Values::Text(_) => return self.text(Some(value)),
             Values::Bytes(of) => of.append_value(value),
-            Values::Declared(of, scalar) => {
+            Values::Declared(of, kind) => {
                 let value = Bytes::copy_from_slice(value);
-                let read = parameter::read(Some(&value), Kind::One(*scalar), Format::Binary)?;
+                let read = parameter::read(Some(&value), *kind, Format::Binary)?;
                 of.append_value(parameter::text_of(&read).ok_or_else(|| wrong(()))?);
             }
             Values::Clock(of) if length == 8 => {

@@ -136,11 +136,6 @@ impl Scalar {
         self.row().1
     }
 
-    /// Of a column that says its type beside the stored one.
-    pub(crate) fn of_metadata(field: &Field) -> Option<Self> {
-        Self::named(field.metadata().get(LOGICAL_TYPE)?)
-    }
-
     /// Of a name, as a definition or an error has it.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.split('(').next().unwrap_or(name).trim();
@@ -207,9 +202,15 @@ impl Kind {
 
     /// Of a column of an answer.
     pub(crate) fn of_field(field: &Field) -> Self {
-        match Scalar::of_metadata(field) {
-            Some(scalar) => Self::One(scalar),
-            None => Self::of_arrow(field.data_type()),
+        Self::of_metadata(field).unwrap_or_else(|| Self::of_arrow(field.data_type()))
+    }
+
+    /// Of a column that says its type beside the stored one.
+    pub(crate) fn of_metadata(field: &Field) -> Option<Self> {
+        let name = field.metadata().get(LOGICAL_TYPE)?;
+        match name.strip_suffix("[]") {
+            Some(element) => Scalar::named(element).map(Self::Array),
+            None => Scalar::named(name).map(Self::One),
         }
     }
 
@@ -220,7 +221,7 @@ impl Kind {
         let numbers = || {
             let name = field.metadata().get(LOGICAL_TYPE)?;
             let (_, rest) = name.split_once('(')?;
-            let numbers = rest.trim_end_matches(')').split(',');
+            let numbers = rest.trim_end_matches("[]").trim_end_matches(')').split(',');
             numbers
                 .map(|number| number.trim().parse::<i32>().ok())
                 .collect::<Option<Vec<i32>>>()
@@ -342,6 +343,12 @@ mod tests {
             ("interval", 1186, -1),
             ("json", 114, -1),
             ("jsonb", 3802, -1),
+            ("integer[]", 1007, -1),
+            ("text[]", 1009, -1),
+            ("uuid[]", 2951, -1),
+            ("numeric(10,2)[]", 1231, 655_366),
+            ("varchar(5)[]", 1015, 9),
+            ("timestamptz[]", 1185, -1),
         ] {
             let said = [(LOGICAL_TYPE.to_owned(), name.to_owned())];
             let field = Field::new("c", DataType::Utf8, true).with_metadata(said.into());

@@ -11,6 +11,7 @@ use nilometer_service::{Param, bytes_of_text};
 use super::binary::numeric;
 use super::kind::{Format, Kind, Scalar};
 use super::moment::{self, EPOCH_DAYS, EPOCH_US, NoTime, Zone, date_of_days};
+use super::text;
 use crate::sqlstate::{
     INVALID_BINARY, INVALID_TEXT, INVALID_TIME, NUMBER_RANGE, Refused, TIME_RANGE,
 };
@@ -46,8 +47,26 @@ pub(crate) fn text_of(value: &Param) -> Option<String> {
             String::from_utf8(out.to_vec()).ok()?
         }
         Param::Of { value, .. } => return text_of(value),
+        Param::List(values) => list_text(values)?,
         _ => return None,
     })
+}
+
+/// Values as the text of an array.
+fn list_text(values: &[Param]) -> Option<String> {
+    let mut out = BytesMut::new();
+    out.extend_from_slice(b"{");
+    for (nth, value) in values.iter().enumerate() {
+        if nth > 0 {
+            out.extend_from_slice(b",");
+        }
+        match value {
+            Param::Null => out.extend_from_slice(b"NULL"),
+            value => text::put_element(&mut out, text_of(value)?.as_bytes()),
+        }
+    }
+    out.extend_from_slice(b"}");
+    String::from_utf8(out.to_vec()).ok()
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, Refused> {

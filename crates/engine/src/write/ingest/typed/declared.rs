@@ -21,7 +21,9 @@ use super::refusal_of;
 use crate::batch::{Column, Values};
 use crate::declared::TimeKind;
 use crate::error::Error;
-use crate::logical::{Decimal, LogicalType, Stored, Violation, interval_bytes};
+use crate::logical::{
+    Decimal, Element, LogicalType, Stored, Violation, interval_bytes, texts_of as array_texts,
+};
 use crate::scan::field_array;
 use crate::schema::{ColumnId, TableSchema};
 
@@ -124,10 +126,52 @@ pub(super) fn field(array: &dyn Array, id: ColumnId, of: LogicalType) -> Result<
                 }
             })
         }
+        LogicalType::Array(element) => list(array, id, of, element),
         LogicalType::Varchar(_) | LogicalType::Char(_) | LogicalType::Json | LogicalType::Jsonb => {
             Err(taken(of))
         }
     }
+}
+
+/// Lists as the texts that arrays are stored as.
+fn list(
+    array: &dyn Array,
+    id: ColumnId,
+    of: LogicalType,
+    element: Element,
+) -> Result<Column, Refusal> {
+    if *array.data_type() == DataType::Null {
+        return each(array.len(), id, of, |_| Ok(None));
+    }
+    let list = array.as_list_opt::<i32>().ok_or_else(|| taken(of))?;
+    let values = list.values();
+    let row_of = |at: usize| {
+        let ends = list.value_offsets().iter().skip(1);
+        let before = ends.take_while(|end| usize::try_from(**end).is_ok_and(|end| end <= at));
+        before.count()
+    };
+    let values = match element.logical() {
+        Some(of) => field(values, id, of),
+        None if *values.data_type() == DataType::Null => {
+            let mut column = Column::new(id, element.physical());
+            column.pad(values.len());
+            Ok(column)
+        }
+        None => arrays::field(values, id, element.physical(), MOST),
+    };
+    // An error names the row of the table, and not the place among all elements.
+    let values = values.map_err(|refusal| match refusal {
+        Refusal::Row { row, reason } => Refusal::Row {
+            row: row_of(row),
+            reason,
+        },
+        Refusal::Violation { row, why } => Refusal::violation(row_of(row), why),
+        Refusal::Type { .. } => taken(of),
+        other @ Refusal::Text { .. } => other,
+    })?;
+    let values = field_array(values);
+    let texts = array_texts(element, list, &values).ok_or_else(|| taken(of))?;
+    arrays::field(&texts, id, PhysicalType::Text, MOST)
 }
 
 fn texts_of(
@@ -214,6 +258,7 @@ fn taken(of: LogicalType) -> Refusal {
                 "a field of times is taken as Timestamp, Date or text; a number has no unit"
             }
             LogicalType::Time => "a time of day is taken as Time or text",
+            LogicalType::Array(_) => "an array is taken as a List of its elements or as text",
             _ => "the field is taken as text",
         },
     }

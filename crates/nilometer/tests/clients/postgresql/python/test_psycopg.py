@@ -57,6 +57,19 @@ class Values(TableTest):
         rows = self.rows("SELECT n FROM t WHERE n = ANY(%s)", ([-7, 5],))
         self.assertEqual(rows, [(-7,)])
 
+    def test_a_parameter_is_compared_by_is_distinct_from(self):
+        """What followed the parameter was taken for part of it, so that it was to be true or false, and the statement was refused."""
+        for row in ROWS:
+            self.connection.execute(INSERT, row)
+        for condition, values, expected in [
+            ("name IS DISTINCT FROM %s AND v > 1", ["x"], [-7]),
+            ("name IS NOT DISTINCT FROM %s OR n = %s", ["a 'quoted' \u00e4", 2**63 - 1], [-7, 2**63 - 1]),
+            ("NOT name IS DISTINCT FROM %s AND n = %s", ["x", 1], []),
+            ("%s IS DISTINCT FROM n AND name IS NOT NULL", [-7], [2**63 - 1]),
+        ]:
+            rows = self.rows("SELECT n FROM t WHERE %s ORDER BY n" % condition, values)
+            self.assertEqual(rows, [(one,) for one in expected], condition)
+
     def test_times_are_shown_in_the_zone_of_the_session(self):
         self.connection.execute("SET TIME ZONE 'America/New_York'")
         shown = self.rows("SELECT TIMESTAMPTZ '2024-05-01 12:00:00Z'")[0][0]

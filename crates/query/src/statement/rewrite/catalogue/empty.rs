@@ -9,18 +9,18 @@ use datafusion::sql::sqlparser::ast::{
     Select, SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 
+use super::identity::options_of;
 use super::{array, call, is_grouped, is_unnest, open};
 use crate::statement::types::{cast, null};
 use crate::tables::pg_catalog::table_oid;
 use crate::walk;
 
 /// Tables of the catalogue that never have a row: nothing here is what they list.
-const EMPTY: [&str; 20] = [
+const EMPTY: [&str; 18] = [
     "pg_aggregate",
     "pg_auth_members",
     "pg_db_role_setting",
     "pg_default_acl",
-    "pg_depend",
     "pg_event_trigger",
     "pg_foreign_table",
     "pg_inherits",
@@ -31,7 +31,6 @@ const EMPTY: [&str; 20] = [
     "pg_publication_rel",
     "pg_range",
     "pg_rewrite",
-    "pg_sequence",
     "pg_seclabel",
     "pg_shdescription",
     "pg_statistic_ext",
@@ -123,7 +122,7 @@ impl VisitorMut for Empty {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Some(default) = default_of(expr) {
+        if let Some(default) = default_of(expr).or_else(|| options_of(expr)) {
             *expr = default;
             return ControlFlow::Continue(());
         }
@@ -184,7 +183,7 @@ fn default_of(expr: &Expr) -> Option<Expr> {
 }
 
 /// What a column is to be equal to, among conditions that all have to be met.
-fn equal_to(condition: &Expr, column: &str) -> Option<Expr> {
+pub(super) fn equal_to(condition: &Expr, column: &str) -> Option<Expr> {
     let Expr::BinaryOp { left, op, right } = open(condition) else {
         return None;
     };
@@ -242,10 +241,12 @@ fn leave_out_kinds(expr: &mut Expr) {
         return;
     }
     let text = case.result.to_string();
-    let kind = match (text.contains("array_agg"), text.contains("attname")) {
-        (true, true) => array(DataType::Text),
-        (true, false) => array(DataType::BigInt(None)),
-        (false, _) => DataType::BigInt(None),
+    // An array of numbers would be one of `oid` there; asyncpg asks for types that it does not know, such as arrays of other numbers, by
+    // this very statement, and for ever. It knows arrays of text.
+    let kind = if text.contains("array_agg") {
+        array(DataType::Text)
+    } else {
+        DataType::BigInt(None)
     };
     *expr = cast(null(), kind);
 }

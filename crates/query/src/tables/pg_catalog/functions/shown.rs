@@ -2,7 +2,7 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
-use nilometer_service::define;
+use nilometer_service::define::{self, Counting};
 
 use super::call::{Answer, Asked, Call, number, text};
 use super::names::relation;
@@ -76,6 +76,24 @@ pub(super) const CALLS: &[Call] = &[
         let at = number(cells, 1).and_then(|it| usize::try_from(it).ok()?.checked_sub(1));
         Ok(at.map_or(Cell::Null, |at| comment(asked, cells, Some(at))))
     }),
+    // What columns of a subquery of pg_sequence are rewritten to (`statement/rewrite/catalogue/identity.rs`).
+    Call::new("__pg_sequence_option", (2, 2), Int, |asked, cells| {
+        let Some(counting) = counting_of(asked, cells) else {
+            return Ok(Cell::Null);
+        };
+        Ok(match text(cells, 1) {
+            Some("seqstart") => counting.start.into(),
+            Some("seqincrement") => counting.increment.into(),
+            Some("seqmin") => counting.min.into(),
+            Some("seqmax") => counting.max.into(),
+            Some("seqcache") => 1i64.into(),
+            _ => Cell::Null,
+        })
+    }),
+    Call::new("__pg_sequence_cycles", (1, 1), Bool, |asked, cells| {
+        let counting = counting_of(asked, cells);
+        Ok(counting.map_or(Cell::Null, |it| it.cycles.into()))
+    }),
     // What a subquery of pg_attrdef is rewritten to (`statement/rewrite/catalogue/empty.rs`).
     Call::new("__pg_attribute_default", (2, 2), Text, |asked, cells| {
         let catalogue = asked.catalogue();
@@ -87,6 +105,13 @@ pub(super) const CALLS: &[Call] = &[
             .into())
     }),
 ];
+
+/// How the sequence of a number counts.
+fn counting_of(asked: &Asked, cells: &[Cell]) -> Option<Counting> {
+    let catalogue = asked.catalogue();
+    let object = number(cells, 0).and_then(|oid| catalogue.by_oid(oid))?;
+    catalogue.counting_of(object, asked.reading.snapshot())
+}
 
 fn nothing(_: &Asked, _: &[Cell]) -> Answer {
     Ok(Cell::Null)

@@ -1,14 +1,24 @@
 //! Rows of `pg_type` and `pg_enum`: the types that are always there, and enumerations.
 
+use arrow::datatypes::Field;
 use datafusion::common::Result;
+use nilometer_engine::{ENUM_TYPE, SQL_TYPE};
 use nilometer_service::define::{self, Enumeration};
 
 use super::super::cells::{Cell, Sink};
+use super::super::objects::Object;
 use super::super::source::Source;
 use super::super::{fixed, oids};
 
 /// The length of a value of an enumeration in PostgreSQL.
-const LENGTH: i64 = 4;
+pub(super) const LENGTH: i64 = 4;
+
+/// The number of the enumeration that a column is of; `None` = it is of none.
+pub(super) fn of_column(source: &Source, object: &Object, field: &Field) -> Option<i64> {
+    let name = field.metadata().get(SQL_TYPE)?.strip_prefix(ENUM_TYPE)?;
+    let schema = source.catalogue.schemas.get(object.schema)?;
+    Some(oids::enumeration(schema.oid, name))
+}
 
 /// The enumerations of the database, with the numbers of their schemas and their own.
 fn all(source: &Source) -> Vec<(i64, i64, Enumeration)> {

@@ -52,7 +52,7 @@ fn schemata(source: &Source, sink: &mut Sink) -> Result<()> {
 fn tables(source: &Source, sink: &mut Sink, is_listed: impl Fn(&Object) -> bool) -> Result<()> {
     let catalogue = &source.catalogue;
     for object in &catalogue.objects {
-        if matches!(object.of, Of::Index(_)) || !is_listed(object) {
+        if matches!(object.of, Of::Index(_) | Of::Sequence(_)) || !is_listed(object) {
             continue;
         }
         let is_table = object.kind() == "r";

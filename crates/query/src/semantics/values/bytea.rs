@@ -15,16 +15,18 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 use nilometer_service::bytes_of_text;
 
-use super::with_names_kept;
-use crate::function::is_json;
+use crate::function::{bytes, is_json};
+use crate::semantics::with_names_kept;
 use crate::walk::{ExprWalk, PlanWalk};
 
 /// The bytes that texts stand for.
@@ -59,6 +61,41 @@ fn digits_of(bytes: &ArrayRef) -> ArrayRef {
         texts.append_value(text);
     }
     Arc::new(texts.finish())
+}
+
+/// Plans `||` of bytes.
+#[derive(Debug)]
+pub(crate) struct JoinBytes(Option<Arc<ScalarUDF>>);
+
+impl JoinBytes {
+    pub(crate) fn new() -> Self {
+        Self(bytes::function_named(bytes::CONCAT))
+    }
+}
+
+impl ExprPlanner for JoinBytes {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        // The left side of a chain is one that was planned here.
+        let is_bytes = |expr: &Expr| match expr {
+            Expr::BinaryExpr(_) | Expr::Literal(ScalarValue::Utf8(_), _) => false,
+            other => matches!(other.get_type(schema), Ok(DataType::Binary)),
+        };
+        match &self.0 {
+            Some(join)
+                if expr.op == BinaryOperator::StringConcat
+                    && (is_bytes(&expr.left) || is_bytes(&expr.right)) =>
+            {
+                let sides = vec![expr.left, expr.right];
+                let call = ScalarFunction::new_udf(Arc::clone(join), sides);
+                Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+            }
+            _ => Ok(PlannerResult::Original(expr)),
+        }
+    }
 }
 
 /// The rule, for when types are settled.

@@ -1,5 +1,5 @@
-//! `^` raises to a power and binds tighter than `*`, as in `PostgreSQL`. The parser's dialect reads it as a bitwise
-//! operator that binds looser than `+`, so the operators around it are put together again.
+//! Precedence of `^` and `||` as in `PostgreSQL`: `^` binds tighter than `*`, and `||` looser than `+`. The parser's dialect has `^`
+//! as a bitwise operator that binds looser than `+`, and `||` beside `*`, so the operators around them are put together again.
 //!
 //! Parentheses stand in the tree, so what they hold stays together.
 
@@ -7,15 +7,10 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::statement::types::null;
 
-/// Puts a chain of arithmetic that holds a `^` together by `PostgreSQL`'s precedence.
+/// Puts a chain of arithmetic together by `PostgreSQL`'s precedence, where the parser has put it together otherwise. It is to be called
+/// for the parts first.
 pub(crate) fn rebalance(expr: &mut Expr) {
-    if !matches!(
-        expr,
-        Expr::BinaryOp {
-            op: BinaryOperator::BitwiseXor,
-            ..
-        }
-    ) {
+    if !is_otherwise(expr) {
         return;
     }
     let (mut operands, mut operators) = (Vec::new(), Vec::new());
@@ -52,12 +47,34 @@ fn join(done: &mut Vec<Expr>, waiting: &mut Vec<BinaryOperator>) {
     }
 }
 
+/// Whether an operator is where the parser puts it and `PostgreSQL` does not: a `^` above others, or a `||` below one that binds tighter.
+fn is_otherwise(expr: &Expr) -> bool {
+    let Expr::BinaryOp { left, op, right } = expr else {
+        return false;
+    };
+    let is_joined = |side: &Expr| {
+        matches!(
+            side,
+            Expr::BinaryOp {
+                op: BinaryOperator::StringConcat,
+                ..
+            }
+        )
+    };
+    match op {
+        BinaryOperator::BitwiseXor => true,
+        BinaryOperator::StringConcat => false,
+        op => binding(op) > 0 && (is_joined(left) || is_joined(right)),
+    }
+}
+
 /// How tight an operator binds, or 0 for one that ends the chain: all that bind looser in both grammars.
 fn binding(op: &BinaryOperator) -> u8 {
     match op {
-        BinaryOperator::BitwiseXor => 3,
-        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => 2,
-        BinaryOperator::Plus | BinaryOperator::Minus => 1,
+        BinaryOperator::BitwiseXor => 4,
+        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => 3,
+        BinaryOperator::Plus | BinaryOperator::Minus => 2,
+        BinaryOperator::StringConcat => 1,
         _ => 0,
     }
 }
