@@ -6,8 +6,8 @@ mod analyzed;
 mod call;
 mod change;
 mod described;
-mod routine;
 mod explained;
+mod routine;
 mod session;
 mod show;
 

@@ -26,6 +26,16 @@ const STORES: [&str; 8] = [
     "11-cold-partitions",
     "13-segment-3",
 ];
+/// Columns that SQL shows otherwise than they are stored and written down: a table with declared types was once taken for one without,
+/// so that every life that began in its store failed.
+const SHOWN: [(&str, &str, &str); 2] = [
+    (
+        "sold",
+        "time",
+        "CAST(extract(epoch FROM day) AS BIGINT) * 1000000000",
+    ),
+    ("sold", "price", "CAST(price * 100 AS BIGINT)"),
+];
 /// In a value that is written down as its length and its checksum, which no server answers.
 const SHORTENED: &str = " bytes, CRC32C ";
 
@@ -102,9 +112,14 @@ fn difference(server: &Server, name: &str, expected: &[Row]) -> Result<Option<St
     };
     let list: Vec<String> = columns
         .iter()
-        .map(|column| match column.as_str() {
-            "time" => "CAST(time AS BIGINT) AS time".to_owned(),
-            column => format!("\"{column}\""),
+        .map(|column| {
+            let mut shown = SHOWN.iter();
+            let own = shown.find(|(of, stored, _)| *of == table && *stored == column.as_str());
+            match (own, column.as_str()) {
+                (Some((_, _, expression)), _) => format!("{expression} AS \"{column}\""),
+                (None, "time") => "CAST(time AS BIGINT) AS time".to_owned(),
+                (None, column) => format!("\"{column}\""),
+            }
         })
         .collect();
     let statement = format!("SELECT {} FROM {schema}.\"{table}\"", list.join(", "));
