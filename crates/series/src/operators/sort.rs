@@ -159,22 +159,56 @@ impl Sorter {
     pub(super) fn finish(self) -> Result<Ordered, Error> {
         let windows = (self.per_group, self.overall);
         let _timed = self.context.timed(Step::Operate);
-        let keys = chosen(self.keys, self.order, windows, &self.context)?;
+        let mut keys = chosen(self.keys, self.order, windows, &self.context)?;
+        let mut kept = self.charge;
         // Of one batch of an answer the words are merged once anyway; and where memory is short, each time.
         let mut charge = self.context.charge();
         let is_long = keys.len() > BATCH_ROWS;
         let is_united = is_long && charge.grow(words::united_bytes(&self.batches)).is_ok();
+        let mut batches = if is_united {
+            words::united(self.batches)
+        } else {
+            self.batches
+        };
+        if is_united && let Some(whole) = whole(&batches, &keys, &mut charge) {
+            kept.resize(whole.get_array_memory_size() + keys.len() * size_of::<Key>())?;
+            batches = vec![Arc::new(whole)];
+            for (row, key) in (0..).zip(&mut keys) {
+                (key.batch, key.row) = (0, row);
+            }
+        }
         Ok(Ordered {
             keys,
-            batches: if is_united {
-                words::united(self.batches)
-            } else {
-                self.batches
-            },
+            batches,
             at: 0,
-            _charge: self.charge,
+            _charge: kept,
         })
     }
+}
+
+/// All rows as one batch in their order; `None` = few of those that were gathered are asked for, memory is short, or a type is one that
+/// is taken a batch at a time.
+fn whole(batches: &[Arc<RecordBatch>], keys: &[Key], charge: &mut Charge) -> Option<RecordBatch> {
+    let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+    let is_in_order = keys.is_sorted_by_key(|key| (key.batch, key.row));
+    if batches.len() < 2 || is_in_order || rows > 2 * keys.len() {
+        return None;
+    }
+    let first = batches.first()?;
+    let bytes = batches.iter().map(|batch| batch.get_array_memory_size());
+    let bytes = bytes.sum::<usize>() + rows * gather::Scattered::ROW_BYTES;
+    charge.grow(bytes).ok()?;
+    let lengths = batches.iter().map(|batch| batch.num_rows());
+    let places = keys.iter().map(|key| (key.batch, key.row));
+    let places = gather::Scattered::new(lengths, places);
+    let column = |column: usize| {
+        let arrays = batches.iter().map(|batch| batch.column(column).as_ref());
+        let arrays: Vec<&dyn Array> = arrays.collect();
+        gather::all(&arrays, &places)
+    };
+    let columns: Option<Vec<_>> = (0..first.num_columns()).map(column).collect();
+    let whole = RecordBatch::try_new(first.schema(), columns?);
+    Some(whole.expect("the batches are of one schema"))
 }
 
 #[inline]

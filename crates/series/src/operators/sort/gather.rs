@@ -1,9 +1,9 @@
 //! Rows of several arrays of one type, taken by their places.
 //!
-//! Does: take numbers, times and keys of words in the order in which they stand in memory. In the order of an answer the rows of a
-//! thousand series come one after the other, each from another line of the cache, and lines that are a power of two apart
-//! push each other out before their next row is asked for. Does not: know keys or batches; types that are seldom in long answers
-//! are taken by the library.
+//! Does: take numbers, times and keys of words in the order in which they stand in memory, a batch of an answer at a time or all at
+//! once. In the order of an answer the rows of a thousand series come one after the other, each from another page of memory, and
+//! the processor waits for each; what is read from its begin to its end has come before it is asked for. Does not: know keys or
+//! batches; types that are seldom in long answers are taken by the library.
 
 use std::sync::Arc;
 
@@ -55,6 +55,91 @@ pub(super) fn rows(arrays: &[&dyn Array], places: &Places) -> ArrayRef {
         _ => None,
     };
     taken.unwrap_or_else(|| by_library(arrays, &places.asked))
+}
+
+/// All rows of the arrays, each at the place that `places` has for it; those that have none are left out. `None` = types that are
+/// not taken all at once.
+pub(super) fn all(arrays: &[&dyn Array], places: &Scattered) -> Option<ArrayRef> {
+    if let Some((keys, list)) = words::of_one_list(arrays) {
+        let keys = all(&keys, places)?.as_primitive::<Int32Type>().clone();
+        let array = DictionaryArray::try_new(keys, list);
+        return Some(Arc::new(array.expect("the keys were those of these words")));
+    }
+    match arrays.first()?.data_type() {
+        DataType::Int32 => scattered::<Int32Type>(arrays, places),
+        DataType::Int64 => scattered::<Int64Type>(arrays, places),
+        DataType::UInt64 => scattered::<UInt64Type>(arrays, places),
+        DataType::Float64 => scattered::<Float64Type>(arrays, places),
+        DataType::Timestamp(..) => scattered::<TimestampNanosecondType>(arrays, places),
+        _ => None,
+    }
+}
+
+/// Where each row of several arrays goes.
+#[derive(Debug)]
+pub(super) struct Scattered {
+    /// By array, one after the other, and by row.
+    places: Vec<u32>,
+    rows: usize,
+}
+
+impl Scattered {
+    /// What a row of the arrays takes.
+    pub(super) const ROW_BYTES: usize = size_of::<u32>();
+
+    /// `lengths` are those of the arrays, `asked` the places of the rows that are asked for, in their order.
+    pub(super) fn new(
+        lengths: impl Iterator<Item = usize>,
+        asked: impl ExactSizeIterator<Item = Place>,
+    ) -> Self {
+        let mut total = 0;
+        let starts: Vec<usize> = lengths
+            .map(|length| {
+                total += length;
+                total - length
+            })
+            .collect();
+        let mut places = vec![u32::MAX; total];
+        let rows = asked.len();
+        for ((array, row), at) in asked.zip(0..) {
+            let start = starts.get(array as usize).copied().unwrap_or(usize::MAX);
+            if let Some(place) = places.get_mut(start.saturating_add(row as usize)) {
+                *place = at;
+            }
+        }
+        Self { places, rows }
+    }
+}
+
+fn scattered<T: ArrowPrimitiveType>(arrays: &[&dyn Array], places: &Scattered) -> Option<ArrayRef> {
+    let own: Option<Vec<&PrimitiveArray<T>>> = arrays
+        .iter()
+        .map(|array| array.as_primitive_opt::<T>())
+        .collect();
+    let own = own?;
+    let mut values = vec![T::Native::default(); places.rows];
+    let stored = own.iter().flat_map(|array| array.values().iter());
+    for (value, at) in stored.zip(&places.places) {
+        if let Some(place) = values.get_mut(*at as usize) {
+            *place = *value;
+        }
+    }
+    let has_nulls = own.iter().any(|array| array.null_count() > 0);
+    let nulls = has_nulls.then(|| {
+        let mut are_valid = vec![false; places.rows];
+        let stored = own
+            .iter()
+            .flat_map(|array| (0..array.len()).map(|row| array.is_valid(row)));
+        for (is_valid, at) in stored.zip(&places.places) {
+            if let Some(place) = are_valid.get_mut(*at as usize) {
+                *place = is_valid;
+            }
+        }
+        NullBuffer::from(are_valid)
+    });
+    let taken = PrimitiveArray::<T>::try_new(values.into(), nulls).ok()?;
+    let kind = arrays.first()?.data_type().clone();
+    Some(Arc::new(taken.with_data_type(kind)))
 }
 
 fn by_library(arrays: &[&dyn Array], places: &[Place]) -> ArrayRef {
@@ -141,18 +226,34 @@ mod tests {
                 Arc::new(StringArray::from(vec!["b", "c"])),
             ],
         ];
-        let all: [&[Place]; 3] = [
+        let several: [&[Place]; 3] = [
             &[(1, 1), (0, 2), (0, 2), (0, 0), (1, 0), (0, 1)],
             &[(0, 0)],
             &[],
         ];
         for arrays in &columns {
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            for places in all {
+            for places in several {
                 let own = rows(&arrays, &Places::new(places.to_vec()));
                 let expected = by_library(&arrays, places);
                 assert_eq!(own.data_type(), expected.data_type());
                 assert_eq!(own.to_data(), expected.to_data(), "{own:?} {expected:?}");
+            }
+            // All rows in another order, and all but one.
+            let all_of: [&[Place]; 2] = [
+                &[(1, 1), (0, 2), (0, 0), (1, 0), (0, 1)],
+                &[(0, 1), (0, 0), (1, 0), (0, 2)],
+            ];
+            for places in all_of {
+                let lengths = arrays.iter().map(|array| array.len());
+                let scattered = Scattered::new(lengths, places.iter().copied());
+                let is_taken = !matches!(arrays[0].data_type(), DataType::Boolean | DataType::Utf8);
+                let own = all(&arrays, &scattered);
+                assert_eq!(own.is_some(), is_taken);
+                if let Some(own) = own {
+                    let expected = by_library(&arrays, places);
+                    assert_eq!(own.to_data(), expected.to_data(), "{own:?} {expected:?}");
+                }
             }
         }
     }
