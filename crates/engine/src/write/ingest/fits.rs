@@ -77,16 +77,13 @@ impl<'a> Met<'a> {
                 ColumnKind::Tag => None,
             }
         });
-        let (kind, of) = match known {
-            Some((id, kind, of)) => {
-                self.known.push(id);
-                (kind, of)
-            }
-            None => {
-                check_name("field", &name).map_err(RowError::BadName)?;
-                let kind = kind_of(&field.value);
-                (*self.new.entry(name).or_insert(kind), None)
-            }
+        let (kind, of) = if let Some((id, kind, of)) = known {
+            self.known.push(id);
+            (kind, of)
+        } else {
+            check_name("field", &name).map_err(RowError::BadName)?;
+            let kind = kind_of(&field.value);
+            (*self.new.entry(name).or_insert(kind), None)
         };
         takes(kind, of, field)
     }
@@ -98,8 +95,9 @@ fn takes(kind: PhysicalType, of: Option<LogicalType>, field: &Field<'_>) -> Resu
     if let Some(of) = of {
         return push_declared(&mut column, of, field.key, &field.value).map(|_| ());
     }
-    match push_value(&mut column, &field.value) {
-        true => Ok(()),
-        false => Err(refusal(field.key, &field.value, kind)),
+    if push_value(&mut column, &field.value) {
+        Ok(())
+    } else {
+        Err(refusal(field.key, &field.value, kind))
     }
 }
