@@ -83,6 +83,10 @@ pub(crate) fn of_column(field: &Field) -> DataType {
         (Some("smallint"), _) => DataType::Int16,
         (Some("integer"), _) => DataType::Int32,
         (Some("uuid"), _) => DataType::FixedSizeBinary(16),
+        (Some("uuid[]"), _) => {
+            let of = Field::new_list_field(DataType::FixedSizeBinary(16), true);
+            DataType::List(Arc::new(of))
+        }
         (_, DataType::Dictionary(_, value)) => value.as_ref().clone(),
         (_, kind) => kind.clone(),
     }
