@@ -25,9 +25,9 @@ mod run;
 mod sequences;
 mod views;
 
+pub use change::name::{Path, TableName};
 pub use change::{
-    Change, Column, CompressionChange, EnumChange, OrderBy, Path, TableChange, TableName,
-    TableSetting,
+    Change, Column, CompressionChange, EnumChange, OrderBy, TableChange, TableSetting,
 };
 pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
@@ -78,9 +78,8 @@ pub use views::policies::{
     NewRefreshPolicy, REFRESH_POLICY, RefreshWindow, add_refresh_policy, aggregate_of_job,
     check_refresh_policy, refresh_policy_of, refresh_window, remove_refresh_policy, tables_below,
 };
-pub use views::routines::{
-    NewRoutine, Parameter, Routine, routine, routine_by_number, routines, unknown_routine,
-};
+pub use views::routine::{NewRoutine, Parameter, Routine};
+pub use views::routines::{routine, routine_by_number, routines, unknown_routine};
 pub use views::user_jobs::{NewUserJob, add_user_job};
 pub use views::{view, views};
 

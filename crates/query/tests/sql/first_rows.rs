@@ -63,7 +63,7 @@ async fn groups_and_orders_of_what_has_no_plain_order_are_those_of_postgresql() 
     store
         .rows(
             "INSERT INTO r VALUES (1, 'NaN', 1, 'a', NULL), (2, 'NaN', 'NaN', NULL, 2), (3, 'NaN', NULL, '', 3),
-             (4, 0.0, -1, 'x', 4), (5, '-0.0', 2, 'y', 5), (6, NULL, '-inf', 'é', 6), (7, NULL, 'inf', 'z', 7),
+             (4, 0.0, -1, 'x', 4), (5, '-0.0', 2, 'y', 5), (6, NULL, '-inf', '\u{e9}', 6), (7, NULL, 'inf', 'z', 7),
              (8, 'inf', -0.0, 'b', 8), (9, 'inf', 0.0, 'a', 9)",
         )
         .await;

@@ -10,7 +10,7 @@ use nilometer_engine::{
     TableSchema,
 };
 
-use super::change::TableName;
+use super::change::name::TableName;
 use super::error::{DefineError, Object, Part};
 use super::indexes::{self, NewIndex, Owner};
 use super::lookup;

@@ -18,7 +18,7 @@ use nilometer_engine::{
     PhysicalType, Snapshot, TIME_COLUMN, TableId, TableSchema, TimeKind, Value,
 };
 
-use super::change::{Path, TableName};
+use super::change::name::{Path, TableName};
 use super::error::{DefineError, Part};
 use super::indexes::{self, Owner};
 use super::kept::{Kept, integer, text};

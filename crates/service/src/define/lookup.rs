@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
-use super::change::TableName;
+use super::change::name::TableName;
 use super::error::{DefineError, Object};
 use super::views;
 use crate::define::own_relations::is_hidden;

@@ -11,7 +11,8 @@ use nilometer_engine::{
     NewRelation, PhysicalType, RelationColumn, Snapshot, TableSchema, Value,
 };
 
-use super::change::{Column, TableName};
+use super::change::Column;
+use super::change::name::TableName;
 use super::error::DefineError;
 use super::records::PAYLOAD;
 use super::views;

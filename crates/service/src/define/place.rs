@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error as EngineError, TableSchema};
 
-use super::change::{Path, TableName};
+use super::change::name::{Path, TableName};
 use super::error::{DefineError, Part};
 use super::lookup;
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};

@@ -12,7 +12,8 @@ use nilometer_engine::{
     NewRelation, Snapshot, TableSchema, TableSettings, nearest,
 };
 
-use super::change::{Change, Column, Path, TableName};
+use super::change::name::{Path, TableName};
+use super::change::{Change, Column};
 use super::error::{DefineError, Object, Part};
 use super::own_relations::is_hidden;
 use super::place::{

@@ -16,7 +16,7 @@ use nilometer_engine::{
     Engine, Error as EngineError, PhysicalType, RelationChange, Snapshot, Value,
 };
 
-use super::change::TableName;
+use super::change::name::TableName;
 use super::error::{DefineError, Object};
 use super::kept::{Kept, Within, integer, text};
 use super::own_relations::{SEQUENCE_OPTIONS, SEQUENCES};

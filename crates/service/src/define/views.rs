@@ -8,6 +8,7 @@ pub(super) mod enumerations;
 pub(super) mod kept;
 pub(super) mod kept_rows;
 pub(super) mod policies;
+pub(super) mod routine;
 pub(super) mod routines;
 pub(super) mod user_jobs;
 
@@ -18,7 +19,7 @@ use nilometer_engine::{
     RelationSchema, Snapshot, Value,
 };
 
-use super::change::TableName;
+use super::change::name::TableName;
 use crate::define::own_relations::VIEWS;
 
 /// The query of a view; `None` = there is no view of this name.

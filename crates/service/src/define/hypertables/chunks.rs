@@ -14,7 +14,7 @@ use nilometer_engine::{
 
 use super::{hypertable, is_hypertable};
 use crate::access::Principal;
-use crate::define::change::{Path, TableName};
+use crate::define::change::name::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::place::{Place, check_table};
 use crate::define::views::kept::{reader_of, refuse_stored_table};

@@ -13,7 +13,8 @@ use nilometer_engine::{
 use super::chunks::{CHUNK_SCHEMA, Chunk, chunk_by_name, chunks_of};
 use super::{make_tags, may_be_tag};
 use crate::access::Principal;
-use crate::define::change::{CompressionChange, OrderBy, Path, TableName};
+use crate::define::change::name::{Path, TableName};
+use crate::define::change::{CompressionChange, OrderBy};
 use crate::define::error::{DefineError, Part};
 use crate::define::kept::{Kept, integer, text};
 use crate::define::lookup;

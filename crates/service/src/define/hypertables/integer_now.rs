@@ -1,4 +1,4 @@
-//! What is now in a hypertable whose time is an integer: the function that `set_integer_now_func` names.
+//! The clock of a hypertable over integers: the function that `set_integer_now_func` names.
 //!
 //! Does: keep which function it is, by its number, and say what there is to ask. Does not: ask it (the language does).
 
@@ -8,12 +8,13 @@ use nilometer_engine::{Engine, PhysicalType, Snapshot, TableId, TableSchema, Tim
 
 use super::hypertable;
 use crate::access::Principal;
-use crate::define::change::{Path, TableName};
+use crate::define::change::name::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::kept::{Kept, integer};
 use crate::define::own_relations::INTEGER_NOW;
 use crate::define::place::{Place, check_table};
-use crate::define::views::routines::{Routine, routine, routine_by_number, unknown_routine};
+use crate::define::views::routine::Routine;
+use crate::define::views::routines::{routine, routine_by_number, unknown_routine};
 use crate::error::Error;
 use crate::jobs::background::JobContext;
 use crate::write::sessions::Scope;

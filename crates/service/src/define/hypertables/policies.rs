@@ -19,7 +19,7 @@ use super::compression::{Moved, convert};
 use super::integer_now::{check_integer_now, is_integer};
 use super::{hypertable, integer_now};
 use crate::access::Principal;
-use crate::define::change::{Path, TableName};
+use crate::define::change::name::{Path, TableName};
 use crate::define::error::{DefineError, Part};
 use crate::define::indexes::{self, Owner};
 use crate::define::place::{Place, check_table};

@@ -8,7 +8,8 @@ use nilometer_engine::{
     AggregateSource, ColumnDef, Engine, LogicalType, PhysicalType, TableSchema, TableSettings,
 };
 
-use super::super::change::{TableChange, TableName, TableSetting};
+use super::super::change::name::TableName;
+use super::super::change::{TableChange, TableSetting};
 use super::super::error::{DefineError, Part};
 use super::super::hypertables::integer_now::is_integer;
 use super::super::place::must_be_new;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, Error as EngineError, RelationChange, Value};
 
 use super::{COUNTED, Counting, KEPT, Place, Sequence, defined};
-use crate::define::change::TableName;
+use crate::define::change::name::TableName;
 use crate::define::error::DefineError;
 use crate::define::kept::{integer, text};
 use crate::error::Error;

@@ -13,7 +13,8 @@ use nilometer_engine::{
 use super::kept::{Aggregate, KEPT, aggregate, aggregates, all, stored_name};
 use super::{remove, store, view};
 use crate::access::{Principal, Privilege};
-use crate::define::change::{Change, Column, Path, TableName};
+use crate::define::change::name::{Path, TableName};
+use crate::define::change::{Change, Column};
 use crate::define::error::{DefineError, Object, Part};
 use crate::define::hypertables::integer_now::is_integer;
 use crate::define::lookup;

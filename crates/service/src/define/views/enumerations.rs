@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use nilometer_engine::{Check, Engine, PhysicalType, Snapshot, Value, enum_of_check};
 
-use super::super::change::{EnumChange, TableName};
+use super::super::change::EnumChange;
+use super::super::change::name::TableName;
 use super::super::error::{DefineError, Object, Part};
 use super::super::kept::{Kept, Within, text};
 use super::super::lookup;

@@ -11,7 +11,7 @@ use nilometer_engine::{
 };
 
 use super::view;
-use crate::define::change::TableName;
+use crate::define::change::name::TableName;
 use crate::define::error::{DefineError, Part};
 use crate::define::kept::{Kept, integer, text};
 use crate::define::own_relations::AGGREGATES;

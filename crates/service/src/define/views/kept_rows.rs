@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, Error as EngineError, PhysicalType, Snapshot, TableId, Value};
 
 use super::kept::{reader_of, refuse_stored_table};
-use crate::define::change::TableName;
+use crate::define::change::name::TableName;
 use crate::define::kept::{Kept, integer};
 use crate::define::own_relations::ROWS_KEPT;
 

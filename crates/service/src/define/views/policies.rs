@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use super::kept::{Aggregate, all, reads_table};
 use crate::access::Principal;
-use crate::define::change::TableName;
+use crate::define::change::name::TableName;
 use crate::define::error::{DefineError, Part};
 use crate::define::hypertables::integer_now::check_integer_now;
 use crate::define::hypertables::policies::{

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, PhysicalType, Snapshot, Value, nearest};
 use serde_json::{Value as Json, json};
 
-use super::super::change::TableName;
+use super::super::change::name::TableName;
 use super::super::error::{DefineError, Object, Part};
 use super::super::kept::{Kept, integer, text};
 use super::super::lookup;
 use super::super::own_relations::ROUTINES;
 use super::super::place::must_be_new;
+use super::routine::{NewRoutine, Parameter, Routine};
 use crate::access::Principal;
 use crate::error::Error;
 use crate::jobs::background::{USER_ACTION, jobs};
@@ -33,49 +34,6 @@ const KEPT: Kept = Kept {
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// A parameter of a procedure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name; empty = it has none.
-    pub name: String,
-    /// Its type, as SQL.
-    pub of: String,
-    /// What it is where nothing is given: an expression of SQL.
-    pub default: Option<String>,
-}
-
-/// A function without parameters that answers one value, or a procedure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Routine {
-    /// What jobs mean it by.
-    pub number: i64,
-    /// Its database, its schema and its own name.
-    pub name: TableName,
-    /// It is a procedure.
-    pub is_procedure: bool,
-    /// What a procedure is given.
-    pub parameters: Vec<Parameter>,
-    /// The type of what a function answers, as SQL.
-    pub returns: String,
-    /// The statements, as they were written.
-    pub body: String,
-    /// Who made it.
-    pub owner: String,
-}
-
-/// A routine that is to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewRoutine {
-    /// It is a procedure.
-    pub is_procedure: bool,
-    /// As [`Routine::parameters`].
-    pub parameters: Vec<Parameter>,
-    /// As [`Routine::returns`].
-    pub returns: String,
-    /// As [`Routine::body`].
-    pub body: String,
-}
 
 fn kind(is_procedure: bool) -> Object {
     if is_procedure {

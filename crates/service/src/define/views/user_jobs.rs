@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use nilometer_engine::Engine;
 
-use super::super::change::Path;
+use super::super::change::name::Path;
 use super::super::error::{DefineError, Object, Part};
 use super::super::place::{Place, check_table};
-use super::routines::{Parameter, routine, unknown_routine};
+use super::routine::Parameter;
+use super::routines::{routine, unknown_routine};
 use crate::access::Principal;
 use crate::error::Error;
 use crate::jobs::background::{BackgroundJobs, JobSchedule, NewJob, Span, USER_ACTION};
