@@ -26,7 +26,13 @@ pub(super) fn rewrite(expr: &mut Expr) {
             }
         }
         Expr::Function(call) if is_count(call) => {
-            let count = std::mem::replace(expr, null());
+            // An array without elements has no dimensions, so no length of one.
+            let of_dimensions = !call.name.to_string().eq_ignore_ascii_case("cardinality");
+            let mut count = std::mem::replace(expr, null());
+            if of_dimensions {
+                let none = Expr::value(Value::Number("0".to_owned(), false));
+                count = call_of("nullif", vec![count, none]);
+            }
             *expr = cast(count, DataType::Integer(None));
         }
         Expr::CompoundFieldAccess { access_chain, .. } => {
