@@ -181,7 +181,7 @@ pub fn run(
             new,
         } => {
             let name = place_for(engine, place, path)?;
-            routines::create(engine, principal, &name, or_replace, new)
+            routines::create(engine, principal, &name, or_replace, &new)
         }
         Change::DropRoutine {
             path,

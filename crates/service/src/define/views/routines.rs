@@ -118,7 +118,7 @@ pub(in crate::define) fn create(
     principal: &Principal,
     name: &TableName,
     or_replace: bool,
-    new: NewRoutine,
+    new: &NewRoutine,
 ) -> Result<(), Error> {
     let (database, schema) = (name.database.as_str(), name.schema.as_str());
     let snapshot = engine.snapshot();
