@@ -122,12 +122,10 @@ impl ScalarUDFImpl for OfArrays {
             (Call::Contains | Call::Overlaps, [one, other]) => common(one, other),
             _ => None,
         };
-        match coerced {
-            Some(coerced) => Ok(coerced),
-            None => plan_err!(
-                "there is no such operator of {given:?}; cast one side to the type of the other"
-            ),
+        if let Some(coerced) = coerced {
+            return Ok(coerced);
         }
+        plan_err!("there is no such operator of {given:?}; cast one side to the type of the other")
     }
 
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
@@ -148,8 +146,8 @@ impl ScalarUDFImpl for OfArrays {
         let array: ArrayRef = match (&self.call, values.as_slice()) {
             (Call::OfText(to, zone), [texts]) => read(texts, to, zone.as_deref())?,
             (Call::Text, [lists]) => Arc::new(written(lists)?),
-            (Call::Contains, [one, other]) => Arc::new(shared(one, other, Call::Contains)?),
-            (Call::Overlaps, [one, other]) => Arc::new(shared(one, other, Call::Overlaps)?),
+            (Call::Contains, [one, other]) => Arc::new(shared(one, other, &Call::Contains)?),
+            (Call::Overlaps, [one, other]) => Arc::new(shared(one, other, &Call::Overlaps)?),
             (Call::Slice, [lists, from, to]) => sliced(lists, from, to)?,
             (Call::Dims, [lists]) => Arc::new(dimensions(lists)),
             (Call::Given, [lists]) => given(lists)?,
@@ -234,11 +232,10 @@ fn read(texts: &ArrayRef, to: &DataType, zone: Option<&str>) -> Result<ArrayRef>
     let taken = LogicalType::Array(of).taken("", "", texts);
     let taken = taken.map_err(|error| match error {
         nilometer_engine::Error::Constraint { reason, .. } => {
-            match reason.split_once(" is no value of type ") {
-                Some((value, of)) => {
-                    exec_datafusion_err!("invalid input syntax for type {of}: {value}")
-                }
-                None => exec_datafusion_err!("{reason}"),
+            if let Some((value, of)) = reason.split_once(" is no value of type ") {
+                exec_datafusion_err!("invalid input syntax for type {of}: {value}")
+            } else {
+                exec_datafusion_err!("{reason}")
             }
         }
         other => exec_datafusion_err!("{other}"),
@@ -355,7 +352,7 @@ fn plain(lists: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// For each row whether the second's elements are all in the first, or some are. NULL is equal to nothing.
-fn shared(one: &ArrayRef, other: &ArrayRef, call: Call) -> Result<BooleanArray> {
+fn shared(one: &ArrayRef, other: &ArrayRef, call: &Call) -> Result<BooleanArray> {
     let (one, other) = (plain(one)?, plain(other)?);
     let (one, other) = (one.as_list::<i32>(), other.as_list::<i32>());
     let is_float = one.value_type().is_floating();
@@ -365,7 +362,7 @@ fn shared(one: &ArrayRef, other: &ArrayRef, call: Call) -> Result<BooleanArray> 
         one.value_type()
     };
     let converter = RowConverter::new(vec![SortField::new(kind)])?;
-    let rows_of = |values: &ArrayRef| -> Result<_> {
+    let comparable = |values: &ArrayRef| -> Result<_> {
         if !is_float {
             return Ok(converter.convert_columns(&[Arc::clone(values)])?);
         }
@@ -376,7 +373,7 @@ fn shared(one: &ArrayRef, other: &ArrayRef, call: Call) -> Result<BooleanArray> 
             .unary::<_, Float64Type>(|it| if it.is_nan() { f64::NAN } else { it + 0.0 });
         Ok(converter.convert_columns(&[Arc::new(floats) as ArrayRef])?)
     };
-    let (mine, theirs) = (rows_of(one.values())?, rows_of(other.values())?);
+    let (mine, theirs) = (comparable(one.values())?, comparable(other.values())?);
     let range = |list: &ListArray, row: usize| {
         let end = |at: usize| list.value_offsets().get(at).copied().unwrap_or(0);
         let end = |at: usize| usize::try_from(end(at)).unwrap_or(0);

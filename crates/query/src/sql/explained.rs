@@ -67,7 +67,7 @@ impl Sql {
             return Err(Error::internal("a plan is asked for without EXPLAIN"));
         };
         let session = reading.session(place);
-        let planner = &self.queries.planner;
+        let queries = &self.queries.planner;
         let asks = |statement: DfStatement| Question {
             statement,
             headings: Headings::default(),
@@ -78,7 +78,7 @@ impl Sql {
         let began = now();
         let memory = pool(&running);
         let inner = asks(explain.statement.as_ref().clone());
-        let planning = planner.plan(reading, &session, place, inner, None, &memory);
+        let planning = queries.plan(reading, &session, place, inner, None, &memory);
         let query = plan_time::within(&running, planning).await?;
         let planned = now();
         let mut steps = Vec::new();
@@ -87,7 +87,7 @@ impl Sql {
         if explain.options.analyze {
             explain.options.format = None;
             let outer = asks(DfStatement::Explain(explain));
-            let planning = planner.plan(reading, &session, place, outer, None, &memory);
+            let planning = queries.plan(reading, &session, place, outer, None, &memory);
             let query = plan_time::within(&running, planning).await?;
             let batches = self.queries.start(&session, query, &running)?;
             let mut answer = Answer::new(batches, running, self.options());
@@ -235,14 +235,11 @@ impl Step {
     fn node(&self) -> Map<String, Value> {
         let mut node = Map::new();
         let mut put = |name: &str, value: Value| node.insert(name.to_owned(), value);
-        match self.kind() {
-            Some(kind) => {
-                put("Node Type", kind.into());
-            }
-            None => {
-                put("Node Type", "Custom Scan".into());
-                put("Custom Plan Provider", self.name.as_str().into());
-            }
+        if let Some(kind) = self.kind() {
+            put("Node Type", kind.into());
+        } else {
+            put("Node Type", "Custom Scan".into());
+            put("Custom Plan Provider", self.name.as_str().into());
         }
         put("Parallel Aware", false.into());
         put("Async Capable", false.into());

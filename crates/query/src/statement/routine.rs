@@ -46,8 +46,8 @@ pub(super) fn called(statement: &SqlStatement) -> Result<Option<ProcedureCall>, 
         for argument in &list.args {
             let (name, value) = match argument {
                 ast::FunctionArg::Unnamed(value) => (None, value),
-                ast::FunctionArg::Named { name, arg, .. } => (Some(Name::from(name).text), arg),
-                ast::FunctionArg::ExprNamed {
+                ast::FunctionArg::Named { name, arg, .. }
+                | ast::FunctionArg::ExprNamed {
                     name: Expr::Identifier(name),
                     arg,
                     ..

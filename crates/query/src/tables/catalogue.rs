@@ -522,35 +522,31 @@ impl ReadContext {
             }
             return Some(Arc::new(RelationTable::new(reader, name.clone())));
         }
-        match define::view(&self.snapshot, &name.database, &name.schema, &name.table) {
-            Some(query) => {
-                let (database, schema) = (&name.database, &name.schema);
-                let aggregate = define::aggregate(&self.snapshot, database, schema, &name.table);
-                let looked_at = aggregate.and_then(|it| AggregateTable::of(&self.snapshot, &it));
-                if let Some(table) = looked_at
-                    .clone()
-                    .filter(|_| matches!(self.meant, Meant::Columns))
-                {
-                    return Some(Arc::new(table));
-                }
-                if matches!(self.meant, Meant::Columns) {
-                    self.refuse_view(name);
-                    return None;
-                }
-                let plan = self.expand(name, &query).await?;
-                let view = Arc::new(ViewTable::new(plan, Some(query)));
-                match looked_at {
-                    Some(table) => self.restrict(name, view, table.time().0),
-                    None => Some(view),
-                }
+        let (database, schema) = (&name.database, &name.schema);
+        let Some(query) = define::view(&self.snapshot, database, schema, &name.table) else {
+            if let Some(found) = sequence::find(&self.snapshot, name) {
+                return Some(found);
             }
-            None => {
-                if let Some(found) = sequence::find(&self.snapshot, name) {
-                    return Some(found);
-                }
-                // PostgreSQL looks its catalogue's names up without a schema, too.
-                pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table)
-            }
+            // PostgreSQL looks its catalogue's names up without a schema, too.
+            return pg_catalog::table(self.as_reading(), database, PG_CATALOG, &name.table);
+        };
+        let aggregate = define::aggregate(&self.snapshot, database, schema, &name.table);
+        let looked_at = aggregate.and_then(|it| AggregateTable::of(&self.snapshot, &it));
+        if let Some(table) = looked_at
+            .clone()
+            .filter(|_| matches!(self.meant, Meant::Columns))
+        {
+            return Some(Arc::new(table));
+        }
+        if matches!(self.meant, Meant::Columns) {
+            self.refuse_view(name);
+            return None;
+        }
+        let plan = self.expand(name, &query).await?;
+        let view = Arc::new(ViewTable::new(plan, Some(query)));
+        match looked_at {
+            Some(table) => self.restrict(name, view, table.time().0),
+            None => Some(view),
         }
     }
 }

@@ -259,10 +259,8 @@ pub(crate) fn filter(
     for row in 0..rows.len() {
         let value = |column: usize| match rows.value(column, row) {
             Value::Null => match kinds.get(column) {
-                // An absent tag is an empty text.
-                Some(Some(Kind::Tag)) if is_table => Value::Text("".into()),
-                // So is what a measurement does not have.
-                Some(None) if is_table => Value::Text("".into()),
+                // An absent tag is an empty text, and so is what a measurement does not have.
+                Some(None | Some(Kind::Tag)) if is_table => Value::Text("".into()),
                 // Equal to no boolean, and not unequal either.
                 Some(Some(Kind::Boolean)) if is_table => Value::Float(f64::NAN),
                 _ => Value::Null,

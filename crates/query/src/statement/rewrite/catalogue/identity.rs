@@ -33,13 +33,13 @@ pub(super) fn options_of(expr: &Expr) -> Option<Expr> {
     let TableFactor::Table { name, .. } = &from.relation else {
         return None;
     };
-    let last = name.0.last().and_then(|it| it.as_ident())?;
+    let table = name.0.last().and_then(|it| it.as_ident())?;
     let [SelectItem::UnnamedExpr(made) | SelectItem::ExprWithAlias { expr: made, .. }] =
         select.projection.as_slice()
     else {
         return None;
     };
-    if !from.joins.is_empty() || !last.value.eq_ignore_ascii_case(SEQUENCES) {
+    if !from.joins.is_empty() || !table.value.eq_ignore_ascii_case(SEQUENCES) {
         return None;
     }
     let Expr::Function(function) = open(made) else {
