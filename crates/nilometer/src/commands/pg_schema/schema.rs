@@ -215,7 +215,8 @@ impl<'a> Schema<'a> {
             };
             let options = statement.elements()?.concat();
             let start = value_of(&options, "START WITH").unwrap_or("1");
-            *element += &format!(" GENERATED {how} AS IDENTITY (START WITH {start})");
+            let identity = [" GENERATED ", how, " AS IDENTITY (START WITH ", start, ")"];
+            element.push_str(&identity.concat());
             return Some(());
         }
         if !statement.words("set default") {
@@ -233,7 +234,7 @@ impl<'a> Schema<'a> {
             sequences.find(|it| it.name == name || (is_bare && last(it.name) == name))
         });
         let Some(sequence) = sequence else {
-            *element += &format!(" DEFAULT {default}");
+            element.push_str(&[" DEFAULT ", default].concat());
             return Some(());
         };
         let usual = format!("{}_{}_seq", bare(last(table.name)), bare(column));
@@ -248,11 +249,12 @@ impl<'a> Schema<'a> {
         };
         if is_own && !serial.is_empty() {
             let rest = rest.split_once(' ').map_or("", |(_, rest)| rest);
-            *element = format!("{column} {serial} {rest}").trim_end().to_owned();
+            let whole = [column, " ", serial, " ", rest].concat();
+            whole.trim_end().clone_into(element);
             sequence.is_made = true;
         } else {
             let name = last(sequence.name).replace('\'', "''");
-            *element += &format!(" DEFAULT nextval('{name}'::regclass)");
+            element.push_str(&[" DEFAULT nextval('", &name, "'::regclass)"].concat());
         }
         Some(())
     }
@@ -341,7 +343,7 @@ mod tests {
         (lines.join(" "), schema.left_out().to_vec())
     }
 
-    /// What pg_dump 15.18 writes of tables with each kind of key, but for its comments. A table without time was refused here, because its
+    /// What `pg_dump` 15.18 writes of tables with each kind of key, but for its comments. A table without time was refused here, because its
     /// key came behind it.
     #[test]
     fn what_stands_behind_a_table_goes_into_it() {

@@ -180,7 +180,7 @@ impl<'a> Statement<'a> {
             let piece = *self.pieces.get(self.at)?;
             let shown = self.text.get(piece.from..piece.to)?;
             self.at += 1;
-            let is_cut = (shown == "," && depth == 1) || (shown == ")" && depth == 1);
+            let is_cut = depth == 1 && matches!(shown, "," | ")");
             if is_cut && let Some(from) = from.take() {
                 let element = self.text.get(from..piece.from)?;
                 elements.push(element.trim_end().to_owned());
