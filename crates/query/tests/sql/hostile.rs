@@ -225,7 +225,8 @@ async fn functions_that_make_much_of_little_are_refused_before_they_begin() {
             "SELECT array_length(generate_series(timestamp '2026-01-01', timestamp '2026-01-02', interval '1 hour'))",
             "25",
         ),
-        ("SELECT array_length(range(9, 1))", "0"),
+        // Of an empty array it is NULL, as in PostgreSQL.
+        ("SELECT array_length(range(9, 1))", "-"),
     ] {
         assert_eq!(store.rows(sql).await, [wanted], "{sql}");
     }
