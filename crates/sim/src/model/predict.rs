@@ -63,8 +63,8 @@ pub(crate) fn type_of(value: &Value) -> PhysicalType {
     }
 }
 
-/// What the store makes of a body at this time, given the types that its fields have. A field keeps the type that it
-/// is first seen with, even if the line that brought it is refused for a later field.
+/// What the store makes of a body at this time, given the types that its fields have. A field keeps the type that it is first
+/// taken with; a line that is refused gives none.
 pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) -> Prediction {
     let mut batch = Batch::new(database);
     let mut rejected = Vec::new();
@@ -79,12 +79,15 @@ pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) ->
             rejected.push(at + 1);
             continue;
         };
+        let mut new = Types::new();
         let fits = fields.iter().all(|(name, value)| {
-            let wanted = type_of(value);
-            let known = types.entry((table.clone(), name.clone())).or_insert(wanted);
-            *known == wanted
+            let (wanted, field) = (type_of(value), (table.clone(), name.clone()));
+            let known = types.get(&field).copied();
+            let known = known.unwrap_or_else(|| *new.entry(field).or_insert(wanted));
+            known == wanted
         });
         if fits {
+            types.extend(new);
             batch.points.push(Point {
                 table: table.clone(),
                 tags: tags.clone(),

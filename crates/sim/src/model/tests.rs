@@ -170,6 +170,23 @@ fn a_line_of_another_type_is_refused_and_the_others_are_kept() {
     assert_eq!(prediction.batch.rows(), 2);
 }
 
+/// A line that was refused once gave its other, new fields their types, in the store and here: good lines of others were refused.
+#[test]
+fn a_refused_line_gives_no_field_a_type() {
+    let mut refused = line("b", Value::Integer(5), 2);
+    if let Line::Point { fields, .. } = &mut refused {
+        fields.push(("a".to_owned(), Value::Boolean(true)));
+    }
+    let lines = [
+        line("a", Value::Integer(1), 1),
+        refused,
+        line("b", Value::Boolean(false), 3),
+        line("b", Value::Integer(6), 4),
+    ];
+    let prediction = predict("d", &lines, Types::new(), 0);
+    assert_eq!(prediction.rejected, [2, 4]);
+}
+
 #[test]
 fn a_batch_in_doubt_is_there_whole_or_not_at_all_and_in_order() {
     let first = taken(&[
