@@ -211,7 +211,6 @@ fn whole(batches: &[Arc<RecordBatch>], keys: &[Key], charge: &mut Charge) -> Opt
     Some(whole.expect("the batches are of one schema"))
 }
 
-#[inline]
 fn compare(one: &Key, other: &Key, order: Order) -> Ordering {
     let turned = |order_: Ordering| {
         if order.descending {
@@ -237,19 +236,10 @@ fn chosen(
     (per_group, overall): (Window, Window),
     context: &Context,
 ) -> Result<Vec<Key>, Error> {
-    match order {
-        // That of most long answers has code of its own, which asks nothing but the keys.
-        Order {
-            by: OrderBy::Time,
-            descending: false,
-        } => {
-            let order = Order {
-                by: OrderBy::Time,
-                descending: false,
-            };
-            bring(&mut keys, |one, other| compare(one, other, order), context)?;
-        }
-        order => bring(&mut keys, |one, other| compare(one, other, order), context)?,
+    let before = |one: &Key, other: &Key| compare(one, other, order);
+    // No two are equal.
+    if !long::is_sorted(&keys, context, before)? {
+        sort(&mut keys, &before, SORT_DEPTH, context)?;
     }
     if !per_group.is_all() {
         let mut places: Vec<u64> = Vec::new();
@@ -273,18 +263,6 @@ fn chosen(
         })?;
     }
     Ok(keys)
-}
-
-/// Brings keys into an order, of which no two are equal, unless they are in it.
-fn bring(
-    keys: &mut [Key],
-    compare: impl Fn(&Key, &Key) -> Ordering,
-    context: &Context,
-) -> Result<(), Error> {
-    if long::is_sorted(keys, context, &compare)? {
-        return Ok(());
-    }
-    sort(keys, &compare, SORT_DEPTH, context)
 }
 
 /// Sorts keys, of which no two are equal. Millions of them take seconds, in which the query may have to end: they are parted by
@@ -362,7 +340,7 @@ fn gather(batches: &[Arc<RecordBatch>], keys: &[Key]) -> RecordBatch {
         let number = numbers.get(key.batch as usize);
         (number.copied().unwrap_or(u32::MAX), key.row)
     });
-    let places = gather::Places::new(places.collect());
+    let places: Vec<gather::Place> = places.collect();
     let first = own.first().expect("a row is in a batch");
     let columns = (0..first.num_columns()).map(|column| {
         let arrays = own.iter().map(|batch| batch.column(column).as_ref());

@@ -1,9 +1,10 @@
 //! Rows of several arrays of one type, taken by their places.
 //!
-//! Does: take numbers, times and keys of words in the order in which they stand in memory, a batch of an answer at a time or all at
-//! once. In the order of an answer the rows of a thousand series come one after the other, each from another page of memory, and
-//! the processor waits for each; what is read from its begin to its end has come before it is asked for. Does not: know keys or
-//! batches; types that are seldom in long answers are taken by the library.
+//! Does: take numbers, times and keys of words by slices, which the library does through each array again: the rows of a batch by
+//! their places (`rows`), or all rows in the order in which they stand in memory (`all`). In the order of an answer the rows of a
+//! thousand series come one after the other, each from another page of memory, and the processor waits for each; what is read from
+//! its begin to its end has come before it is asked for. Does not: know keys or batches; types that are seldom in long answers
+//! are taken by the library.
 
 use std::sync::Arc;
 
@@ -21,26 +22,8 @@ use super::words;
 /// The array and the row in it.
 pub(super) type Place = (u32, u32);
 
-/// Places of rows, in the order of the rows and in that of the arrays.
-#[derive(Debug)]
-pub(super) struct Places {
-    asked: Vec<Place>,
-    /// With the row of the answer.
-    stored: Vec<(Place, u32)>,
-}
-
-impl Places {
-    pub(super) fn new(asked: Vec<Place>) -> Self {
-        let mut stored: Vec<(Place, u32)> = asked.iter().copied().zip(0..).collect();
-        if !stored.is_sorted() {
-            stored.sort_unstable();
-        }
-        Self { asked, stored }
-    }
-}
-
 /// The rows in these places.
-pub(super) fn rows(arrays: &[&dyn Array], places: &Places) -> ArrayRef {
+pub(super) fn rows(arrays: &[&dyn Array], places: &[Place]) -> ArrayRef {
     if let Some((keys, list)) = words::of_one_list(arrays) {
         let keys = rows(&keys, places).as_primitive::<Int32Type>().clone();
         let array = DictionaryArray::try_new(keys, list);
@@ -54,7 +37,7 @@ pub(super) fn rows(arrays: &[&dyn Array], places: &Places) -> ArrayRef {
         Some(DataType::Timestamp(..)) => primitives::<TimestampNanosecondType>(arrays, places),
         _ => None,
     };
-    taken.unwrap_or_else(|| by_library(arrays, &places.asked))
+    taken.unwrap_or_else(|| by_library(arrays, places))
 }
 
 /// All rows of the arrays, each at the place that `places` has for it; those that have none are left out. `None` = types that are
@@ -150,37 +133,27 @@ fn by_library(arrays: &[&dyn Array], places: &[Place]) -> ArrayRef {
     interleave(arrays, &wide).expect("the arrays are of one type, and have these places")
 }
 
-fn primitives<T: ArrowPrimitiveType>(arrays: &[&dyn Array], places: &Places) -> Option<ArrayRef> {
+fn primitives<T: ArrowPrimitiveType>(arrays: &[&dyn Array], places: &[Place]) -> Option<ArrayRef> {
     let own: Option<Vec<&PrimitiveArray<T>>> = arrays
         .iter()
         .map(|array| array.as_primitive_opt::<T>())
         .collect();
     let own = own?;
-    let mut values = vec![T::Native::default(); places.asked.len()];
-    for of_array in places
-        .stored
-        .chunk_by(|((one, _), _), ((other, _), _)| one == other)
-    {
-        let array = of_array
-            .first()
-            .and_then(|((array, _), _)| own.get(*array as usize))?;
-        let from: &[T::Native] = array.values();
-        for ((_, row), at) in of_array {
-            if let (Some(value), Some(place)) =
-                (from.get(*row as usize), values.get_mut(*at as usize))
-            {
-                *place = *value;
-            }
-        }
-    }
+    let slices: Vec<&[T::Native]> = own.iter().map(|array| array.values().as_ref()).collect();
+    let values = places.iter().map(|(array, row)| {
+        let values = slices.get(*array as usize);
+        let value = values.and_then(|values| values.get(*row as usize));
+        value.copied().unwrap_or_default()
+    });
+    let values: Vec<T::Native> = values.collect();
     let has_nulls = own.iter().any(|array| array.null_count() > 0);
     let nulls = has_nulls.then(|| {
         let is_there = |place: usize| {
-            let (array, row) = places.asked.get(place).copied().unwrap_or_default();
+            let (array, row) = places.get(place).copied().unwrap_or_default();
             let array = own.get(array as usize);
             array.is_some_and(|array| array.is_valid(row as usize))
         };
-        NullBuffer::new(BooleanBuffer::collect_bool(places.asked.len(), is_there))
+        NullBuffer::new(BooleanBuffer::collect_bool(places.len(), is_there))
     });
     let taken = PrimitiveArray::<T>::try_new(values.into(), nulls).ok()?;
     let kind = arrays.first()?.data_type().clone();
@@ -234,7 +207,7 @@ mod tests {
         for arrays in &columns {
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
             for places in several {
-                let own = rows(&arrays, &Places::new(places.to_vec()));
+                let own = rows(&arrays, places);
                 let expected = by_library(&arrays, places);
                 assert_eq!(own.data_type(), expected.data_type());
                 assert_eq!(own.to_data(), expected.to_data(), "{own:?} {expected:?}");

@@ -168,13 +168,7 @@ mod tests {
             places.map(|(batch, row)| rows[batch as usize][row as usize].map(str::to_owned));
         for batches in [&before, &after] {
             let arrays: Vec<&dyn Array> = batches.iter().map(|it| it.column(0).as_ref()).collect();
-            assert_eq!(
-                texts(&gather::rows(
-                    &arrays,
-                    &gather::Places::new(places.to_vec())
-                )),
-                expected
-            );
+            assert_eq!(texts(&gather::rows(&arrays, &places)), expected);
         }
         let again = united(after.clone());
         assert!(
