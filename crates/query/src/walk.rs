@@ -126,6 +126,10 @@ pub(crate) trait PlanWalk: Sized {
         look: &mut dyn FnMut(&logical_expr::Expr) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion>;
 
+    /// Whether an expression of any node, or a part of one, is of a kind: a rule for few statements asks first, as looking is cheaper
+    /// than taking them apart.
+    fn has_expr(&self, is_so: &mut dyn FnMut(&logical_expr::Expr) -> bool) -> Result<bool>;
+
     /// Replaces every node, the parts before the whole.
     fn replace_up(
         self,
@@ -149,6 +153,25 @@ impl PlanWalk for LogicalPlan {
         look: &mut dyn FnMut(&logical_expr::Expr) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         self.apply_expressions(look)
+    }
+
+    fn has_expr(&self, is_so: &mut dyn FnMut(&logical_expr::Expr) -> bool) -> Result<bool> {
+        let mut found = false;
+        let next = |found: bool| {
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        };
+        self.walk(&mut |node| {
+            node.walk_expressions(&mut |expr| {
+                found |= expr.has(&mut |part| Ok(is_so(part)))?;
+                next(found)
+            })?;
+            next(found)
+        })?;
+        Ok(found)
     }
 
     fn replace_up(

@@ -204,7 +204,8 @@ fn is_comparing(name: &str) -> bool {
     name == "nullif" || COMPARING.contains(&name) || CHOOSING.contains(&name)
 }
 
-fn compares(op: Operator) -> bool {
+/// Whether an operator compares its sides by their order.
+pub(super) fn compares(op: Operator) -> bool {
     matches!(
         op,
         Operator::Eq

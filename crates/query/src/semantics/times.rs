@@ -56,25 +56,11 @@ pub(crate) fn read(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
 
 /// Whether a plan has a literal that is text, or a cast to a time.
 fn has_texts(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.walk(&mut |node| {
-        node.walk_expressions(&mut |expr| {
-            found |= expr.has(&mut |inner| {
-                Ok(match inner {
-                    Expr::Cast(cast) => matches!(cast.field.data_type(), DataType::Timestamp(..)),
-                    Expr::ScalarFunction(call) if call.name() == COALESCE => true,
-                    inner => text(inner).is_some(),
-                })
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if found {
-            TreeNodeRecursion::Stop
-        } else {
-            TreeNodeRecursion::Continue
-        })
-    })?;
-    Ok(found)
+    plan.has_expr(&mut |inner| match inner {
+        Expr::Cast(cast) => matches!(cast.field.data_type(), DataType::Timestamp(..)),
+        Expr::ScalarFunction(call) if call.name() == COALESCE => true,
+        inner => text(inner).is_some(),
+    })
 }
 
 fn text(expr: &Expr) -> Option<&str> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -95,16 +95,9 @@ impl AnalyzerRule for RoundCasts {
 }
 
 fn casts_to_integer(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.walk(&mut |node| {
-        node.walk_expressions(&mut |expr| {
-            found |= expr.has(&mut |inner| {
-                Ok(matches!(inner, Expr::Cast(cast) if cast.field.data_type().is_integer()))
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
+    plan.has_expr(
+        &mut |inner| matches!(inner, Expr::Cast(cast) if cast.field.data_type().is_integer()),
+    )
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

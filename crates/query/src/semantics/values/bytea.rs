@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_datafusion_err, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -173,17 +173,10 @@ impl AnalyzerRule for TextAsBytes {
 }
 
 fn has_such_casts(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.walk(&mut |node| {
-        node.walk_expressions(&mut |expr| {
-            found |= expr.has(&mut |inner| {
-                Ok(matches!(inner, Expr::Cast(cast)
-                    if matches!(cast.field.data_type(), DataType::Binary | DataType::Utf8)))
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
+    plan.has_expr(&mut |inner| {
+        matches!(inner, Expr::Cast(cast)
+            if matches!(cast.field.data_type(), DataType::Binary | DataType::Utf8))
+    })
 }
 
 /// A text as bytes, or as text of no other type.

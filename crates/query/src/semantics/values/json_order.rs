@@ -12,11 +12,12 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection, ScalarUDF,
+    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::function::{is_jsonb, json_named};
+use crate::semantics::float_key::compares;
 use crate::semantics::with_names_kept;
 use crate::walk::{ExprWalk, PlanWalk};
 
@@ -41,21 +42,15 @@ fn has_some(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.walk(&mut |node| {
         found |= node.schema().fields().iter().any(|field| is_jsonb(field));
-        if !found {
-            node.walk_expressions(&mut |expr| {
-                found |= expr.has(&mut |part| {
-                    Ok(matches!(part, Expr::ScalarFunction(call) if call.name().contains("jsonb")))
-                })?;
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-        }
         Ok(if found {
             TreeNodeRecursion::Stop
         } else {
             TreeNodeRecursion::Continue
         })
     })?;
-    Ok(found)
+    let is_of_json =
+        |part: &Expr| matches!(part, Expr::ScalarFunction(call) if call.name().contains("jsonb"));
+    Ok(found || plan.has_expr(&mut |part| is_of_json(part))?)
 }
 
 fn call(function: &Arc<ScalarUDF>, value: Expr) -> Expr {
@@ -97,20 +92,11 @@ impl AnalyzerRule for JsonChoices {
 }
 
 fn has_choices(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.walk(&mut |node| {
-        node.walk_expressions(&mut |expr| {
-            found |= expr.has(&mut |part| {
-                Ok(match part {
-                    Expr::Case(_) => true,
-                    Expr::ScalarFunction(call) => is_choice(call.name()),
-                    _ => false,
-                })
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(found)
+    plan.has_expr(&mut |part| match part {
+        Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => is_choice(call.name()),
+        _ => false,
+    })
 }
 
 fn is_choice(name: &str) -> bool {
@@ -189,7 +175,7 @@ impl Functions {
         let mut part = part;
         let is_changed = match &mut part {
             Expr::BinaryExpr(binary)
-                if is_comparison(binary.op)
+                if compares(binary.op)
                     && (is_of(&binary.left, schema) || is_of(&binary.right, schema)) =>
             {
                 self.key_of(&mut binary.left);
@@ -323,18 +309,4 @@ impl Functions {
             other => Transformed::no(other),
         })
     }
-}
-
-fn is_comparison(op: Operator) -> bool {
-    matches!(
-        op,
-        Operator::Eq
-            | Operator::NotEq
-            | Operator::Lt
-            | Operator::LtEq
-            | Operator::Gt
-            | Operator::GtEq
-            | Operator::IsDistinctFrom
-            | Operator::IsNotDistinctFrom
-    )
 }
