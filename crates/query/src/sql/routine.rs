@@ -41,8 +41,10 @@ pub(super) fn register(queries: &Arc<Queries>) {
         let queries = weak.upgrade();
         async move {
             let queries = queries.ok_or(ServiceError::Panicked { what: "job" })?;
+            // Whoever made it may ask for no more than they may.
+            let owner = Principal::of_owner(&queries.shared.engine, &function.owner)?;
             let sql = Sql::of_store(queries, tokio_util::sync::CancellationToken::new());
-            Ok(sql.value_of(&function).await?)
+            Ok(sql.asked_by(&owner).value_of(&function).await?)
         }
         .boxed()
     }));

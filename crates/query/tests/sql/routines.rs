@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nilometer_query::{Error, SqlOptions};
+use nilometer_query::{Error, Sql, SqlOptions};
 use nilometer_service::{
     Access, Grant, LanguageContext, Principal, Privileges, Threads, UserChange, change_users,
 };
@@ -94,6 +94,78 @@ async fn a_function_that_calls_itself_is_an_error() {
     );
 }
 
+/// A user who may do everything in the database `d`.
+fn maker(store: &Store) -> Sql {
+    let context = LanguageContext::new(
+        Arc::clone(&store.engine),
+        Threads::of_caller(),
+        SqlOptions::default(),
+    );
+    let access = Access::new(&context, (None, None), true);
+    let create = UserChange::Create {
+        name: MAKER.to_owned(),
+        password: "secret".to_owned(),
+        is_admin: false,
+    };
+    change_users(&store.engine, &Principal::anyone(), create).unwrap();
+    let change = UserChange::Grant {
+        user: MAKER.to_owned(),
+        grant: grant(Privileges::ALL),
+    };
+    change_users(&store.engine, &Principal::anyone(), change).unwrap();
+    store
+        .sql()
+        .asked_by(&access.standing_for(Some(MAKER)).unwrap())
+}
+
+const MAKER: &str = "maker";
+
+fn grant(privileges: Privileges) -> Grant {
+    Grant {
+        database: "d".to_owned(),
+        schema: None,
+        table: None,
+        privileges,
+    }
+}
+
+fn revoke(store: &Store, privileges: Privileges) {
+    let change = UserChange::Revoke {
+        user: MAKER.to_owned(),
+        grant: grant(privileges),
+    };
+    change_users(&store.engine, &Principal::anyone(), change).unwrap();
+}
+
+/// The function that says what is now was asked with the rights of the store: who may read nothing could have it read anything.
+#[tokio::test]
+async fn what_is_now_is_asked_with_the_rights_of_the_functions_owner() {
+    let store = Store::new();
+    let maker = maker(&store);
+    for sql in [
+        "CREATE TABLE events (n BIGINT NOT NULL, v BIGINT)",
+        "SELECT create_hypertable('events', by_range('n', 10))",
+        "INSERT INTO events VALUES (1, 1), (15, 2), (95, 3)",
+        "CREATE FUNCTION newest() RETURNS BIGINT LANGUAGE SQL STABLE AS $$ SELECT max(n) FROM events $$",
+        "SELECT set_integer_now_func('events', 'newest')",
+        "SELECT add_retention_policy('events', drop_after => 85)",
+    ] {
+        maker.query("d", sql).await.unwrap();
+    }
+    let rows = "SELECT n FROM events ORDER BY n";
+    revoke(&store, Privileges::READ);
+    let refused = store.error("CALL run_job(1000)").await.to_string();
+    assert!(refused.contains(MAKER), "{refused}");
+    assert_eq!(store.rows(rows).await, ["1", "15", "95"]);
+    let again = UserChange::Grant {
+        user: MAKER.to_owned(),
+        grant: grant(Privileges::ALL),
+    };
+    change_users(&store.engine, &Principal::anyone(), again).unwrap();
+    run(&store, &["CALL run_job(1000)"]).await;
+    assert_eq!(store.rows(rows).await, ["15", "95"]);
+}
+
 /// A user who may write makes a job; it fails once they may not any more, whoever starts it, and writes nothing.
 #[tokio::test]
 async fn a_job_runs_with_the_rights_of_its_owner() {
@@ -103,35 +175,7 @@ async fn a_job_runs_with_the_rights_of_its_owner() {
         &["CREATE TABLE counts (id BIGINT PRIMARY KEY, n BIGINT)"],
     )
     .await;
-    let context = LanguageContext::new(
-        Arc::clone(&store.engine),
-        Threads::of_caller(),
-        SqlOptions::default(),
-    );
-    let access = Access::new(&context, (None, None), true);
-    let root = Principal::anyone();
-    let name = "maker".to_owned();
-    let create = UserChange::Create {
-        name: name.clone(),
-        password: "secret".to_owned(),
-        is_admin: false,
-    };
-    change_users(&store.engine, &root, create).unwrap();
-    let grant = |privileges| Grant {
-        database: "d".to_owned(),
-        schema: None,
-        table: None,
-        privileges,
-    };
-    let user = name.clone();
-    let change = UserChange::Grant {
-        user,
-        grant: grant(Privileges::ALL),
-    };
-    change_users(&store.engine, &root, change).unwrap();
-    let maker = store
-        .sql()
-        .asked_by(&access.standing_for(Some("maker")).unwrap());
+    let maker = maker(&store);
     for sql in [
         "CREATE PROCEDURE fill(job_id INT, config JSONB) LANGUAGE SQL AS $$ INSERT INTO counts SELECT coalesce(max(id), 0) + 1, job_id FROM counts $$",
         "SELECT add_job('fill', INTERVAL '1 hour')",
@@ -143,18 +187,16 @@ async fn a_job_runs_with_the_rights_of_its_owner() {
     run(&store, &["CALL run_job(1000)"]).await;
     let rows = "SELECT id, n FROM counts";
     assert_eq!(store.rows(rows).await, ["1|1000"]);
-    let user = name.clone();
-    let revoke = UserChange::Revoke {
-        user,
-        grant: grant(Privileges::WRITE),
-    };
-    change_users(&store.engine, &root, revoke).unwrap();
+    revoke(&store, Privileges::WRITE);
     let refused = store.error("CALL run_job(1000)").await;
     assert!(refused.to_string().contains("maker"), "{refused}");
     assert_eq!(store.rows(rows).await, ["1|1000"]);
     let error = maker.query("d", "CALL fill(1, NULL)").await.unwrap_err();
     assert!(matches!(error, Error::Denied(_)), "{error}");
-    change_users(&store.engine, &root, UserChange::Drop { name }).unwrap();
+    let drop = UserChange::Drop {
+        name: MAKER.to_owned(),
+    };
+    change_users(&store.engine, &Principal::anyone(), drop).unwrap();
     let gone = store.error("CALL run_job(1000)").await.to_string();
     assert!(gone.contains("maker"), "{gone}");
 }
