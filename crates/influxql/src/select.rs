@@ -72,9 +72,16 @@ fn planned(select: &Select, context: &SelectContext<'_>) -> Result<Plan, Error> 
     planned::names::plan(&compiled, scope)
 }
 
+/// The plan whose queries inside leave out series that the queries around them throw away.
+fn narrowed(select: &Select, context: &SelectContext<'_>) -> Result<Plan, Error> {
+    let mut plan = planned(select, context)?;
+    planned::narrowed::narrowed(&mut plan, context.snapshot)?;
+    Ok(plan)
+}
+
 /// The plan of a SELECT, line by line: its expressions, and the series query of each measurement.
 pub fn explain(select: &Select, context: &SelectContext<'_>) -> Result<Vec<String>, Error> {
-    let plan = planned(select, context)?;
+    let plan = narrowed(select, context)?;
     let frame = steps::frame::Frame::outermost(&plan);
     let mut lines = Vec::new();
     steps::explain::lines(&plan, &frame, context.now_ns, 0, &mut lines);
@@ -98,7 +105,7 @@ fn answer(plan: &Plan, frame: &steps::frame::Frame, run: run::Run<'_>) -> Result
 
 /// Answers a SELECT, without its INTO.
 pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> {
-    let plan = planned(select, context)?;
+    let plan = narrowed(select, context)?;
     let frame = steps::frame::Frame::outermost(&plan);
     let read = (context.snapshot, context.context);
     let stream = match steps::stream::Stream::few(&plan, &frame, read)? {

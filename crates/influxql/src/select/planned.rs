@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod names;
+pub(crate) mod narrowed;
 pub(crate) mod plan;
 pub(crate) mod pushed;
 pub(crate) mod types;

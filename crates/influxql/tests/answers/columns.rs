@@ -251,9 +251,17 @@ fn inside(dice: &mut Dice, depth: usize) -> String {
             "count(x) AS x, mean(x) AS y",
             "sum(y) AS x, sum(x) AS y",
         ]);
-        let condition = dice.one(&["", "WHERE x > 0", "WHERE x != 0 OR y < 2", "WHERE y = 0"]);
+        let condition = dice.one(&[
+            "",
+            "WHERE x > 0",
+            "WHERE x != 0 OR y < 2",
+            "WHERE y = 0",
+            "WHERE host = 'a'",
+            "WHERE rack !~ /1/ AND x > 0",
+        ]);
+        let limit = if dice.one_in(8) { "LIMIT 1" } else { "" };
         return format!(
-            "SELECT {columns} FROM ({inner}) {condition} {}",
+            "SELECT {columns} FROM ({inner}) {condition} {} {limit}",
             grouped(group)
         );
     }
@@ -285,7 +293,7 @@ fn inside(dice: &mut Dice, depth: usize) -> String {
         "fill(previous)",
     ]);
     let fill = if parts.len() > group.len() { fill } else { "" };
-    let limit = if dice.one_in(8) { "LIMIT 2" } else { "" };
+    let limit = dice.one(&["", "", "", "", "LIMIT 1", "LIMIT 2 OFFSET 1"]);
     format!(
         "SELECT {columns} FROM m WHERE {range} {} {fill} {limit}",
         grouped(&parts)
@@ -295,11 +303,15 @@ fn inside(dice: &mut Dice, depth: usize) -> String {
 /// A SELECT around another one.
 fn around(dice: &mut Dice) -> String {
     let inner = inside(dice, 2);
-    let condition = match dice.below(6) {
+    let condition = match dice.below(12) {
         0 => " AND x > 0",
         1 => " AND y != 0 AND x < 5",
         2 => " AND host = 'a'",
         3 => " AND x = y",
+        4 => " AND rack = '1' AND x > 0",
+        5 => " AND (host != 'a' OR rack =~ /2/)",
+        6 => " AND host = '' AND rack != ''",
+        7 => " AND rack = '2' AND host = 'b'",
         _ => "",
     };
     let range = if dice.one_in(2) {

@@ -3,6 +3,7 @@
 //! Does: gather rows with their keys, drop early what cannot be among the first, sort, and give batches. Does not: read.
 
 mod gather;
+mod stretches;
 mod words;
 
 use std::cmp::Ordering;
@@ -239,7 +240,7 @@ fn chosen(
     let before = |one: &Key, other: &Key| compare(one, other, order);
     // No two are equal.
     if !long::is_sorted(&keys, context, before)? {
-        sort(&mut keys, &before, SORT_DEPTH, context)?;
+        keys = stretches::sorted(keys, order, context)?;
     }
     if !per_group.is_all() {
         let mut places: Vec<u64> = Vec::new();
