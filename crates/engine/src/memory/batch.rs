@@ -466,6 +466,20 @@ impl Validity {
         }
     }
 
+    /// Adds rows of another one that follow each other.
+    fn extend_range(&mut self, other: &Self, rows: std::ops::Range<usize>) {
+        if other.nulls == 0 {
+            self.extend(true, rows.len());
+            return;
+        }
+        let byte = |at: usize| u16::from(other.bits.get(at).copied().unwrap_or(0));
+        for row in rows.clone().step_by(8) {
+            let two = byte(row / 8) | byte(row / 8 + 1) << 8;
+            let [bits, _] = (two >> (row % 8)).to_le_bytes();
+            self.push_bits(bits, (rows.end - row).min(8));
+        }
+    }
+
     /// Adds rows of another one, in this order.
     fn extend_picked(&mut self, other: &Self, rows: &[u32]) {
         if other.nulls == 0 {
@@ -541,13 +555,7 @@ impl Column {
             self.pad(self.values.len() + n);
             return;
         }
-        if other.validity.nulls() == 0 {
-            self.validity.extend(true, n);
-        } else {
-            for row in rows {
-                self.validity.push(other.validity.is_valid(row));
-            }
-        }
+        self.validity.extend_range(&other.validity, rows);
     }
 
     /// Appends picked rows of a column of the same type, or nulls when it is of another.
@@ -727,6 +735,12 @@ mod tests {
                     let picked: Vec<u32> = (0..u32::try_from(rows).expect("few")).collect();
                     found.extend_picked(&other, &picked);
                     assert_eq!(found, expected, "{before} {rows} {seed}");
+                    for first in 0..=3 {
+                        let (mut found, mut expected) = (start.clone(), start.clone());
+                        found.extend_range(&other, first..first + rows);
+                        (first..first + rows).for_each(|row| expected.push(other.is_valid(row)));
+                        assert_eq!(found, expected, "{before} {rows} {seed} {first}");
+                    }
                     for valid in [true, false] {
                         let (mut found, mut expected) = (start.clone(), start.clone());
                         found.extend(valid, rows);

@@ -323,9 +323,27 @@ fn text_bytes_of(batch: &RecordBatch, row: usize) -> usize {
     bytes.sum()
 }
 
+/// The rows of keys that follow each other in a batch; `None` = they do not.
+fn run(batches: &[Arc<RecordBatch>], keys: &[Key]) -> Option<RecordBatch> {
+    let first = keys.first()?;
+    let mut places = keys.iter().zip(first.row..);
+    if !places.all(|(key, row)| key.batch == first.batch && key.row == row) {
+        return None;
+    }
+    let batch = batches.get(first.batch as usize)?;
+    let start = first.row as usize;
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| gather::run(column.as_ref(), start..start + keys.len()));
+    let run = RecordBatch::try_new(batch.schema(), columns.collect());
+    Some(run.expect("the columns are those of the batch"))
+}
+
 /// The rows of some keys, of which there are as many as a batch has. Of the batches only those are looked at that have one of
 /// them: there may be thousands, each with a dictionary.
 fn gather(batches: &[Arc<RecordBatch>], keys: &[Key]) -> RecordBatch {
+    if let Some(run) = run(batches, keys) {
+        return run;
+    }
     let mut used: Vec<u32> = keys.iter().map(|key| key.batch).collect();
     used.sort_unstable();
     used.dedup();
@@ -442,9 +460,9 @@ mod tests {
     use crate::long::tests::ends_at;
 
     /// Keys as they come from many series: each in its order, and all of one time.
-    fn keys(rows: u32, number: impl Fn(u32) -> u32) -> Vec<Key> {
+    fn keys(rows: u32, groups: u32, number: impl Fn(u32) -> u32) -> Vec<Key> {
         let key = |row: u32| Key {
-            group: number(row) % 300,
+            group: number(row) % groups,
             time: i64::from(number(row) / 300),
             tie: u64::from(number(row) % 7),
             sequence: u64::from(row),
@@ -462,8 +480,8 @@ mod tests {
         let shapes: [&dyn Fn(u32) -> u32; 4] = [&spread, &|row| row, &|row| u32::MAX - row, &|_| 5];
         for number in shapes {
             for by in [OrderBy::Time, OrderBy::Group] {
-                for descending in [false, true] {
-                    let keys = keys(300_000, number);
+                for (descending, groups) in [(false, 300), (true, 300), (false, 1), (true, 1)] {
+                    let keys = keys(300_000, groups, number);
                     let order = order(by, descending);
                     let mut expected = keys.clone();
                     expected.sort_by(|one, other| compare(one, other, order));
