@@ -12,6 +12,7 @@ mod maintain;
 mod names;
 mod open;
 mod repair;
+mod rewrites;
 mod sequencer;
 mod site;
 mod transaction;
@@ -21,6 +22,7 @@ mod watch;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::batch::Batch;
 use crate::budget::{Charge, MemoryBudget};
@@ -46,6 +48,7 @@ pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
+pub(crate) use change::rewrite::is_unfinished;
 pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
@@ -61,6 +64,7 @@ pub(crate) use repair::quarantine::quarantine_note;
 pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::{Unordered, Verified};
+pub use rewrites::RewriteReport;
 pub(crate) use transaction::locks::{LockedRows, RowLocks};
 pub use transaction::{Savepoint, Transaction};
 pub(crate) use watch::memory::SERIES_BYTES;
@@ -76,6 +80,9 @@ pub struct Engine {
     sequencer: Arc<Sequencer>,
     /// Rows of relations that transactions change.
     locks: Arc<RowLocks>,
+    /// Copies of tables that an earlier process has not finished, and whether they were dropped.
+    unfinished: Vec<TableId>,
+    is_tidy: AtomicBool,
     /// The last to go: it holds the folder's lock.
     site: Arc<Site>,
 }
@@ -156,6 +163,9 @@ impl Engine {
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
         self.jobs.remove_files();
+        if !self.is_tidy.swap(true, Ordering::Relaxed) {
+            self.drop_unfinished()?;
+        }
         let flushed = self.flush_if_due()?;
         if flushed != Maintained::Idle {
             return Ok(flushed);

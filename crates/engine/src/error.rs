@@ -268,6 +268,44 @@ pub enum Error {
         /// The table or relation.
         table: String,
     },
+    /// The rows of the table were written anew in another form after its schema was handed out.
+    #[error(
+        "the rows of table \"{table}\" were written anew for other tags meanwhile, and nothing of this was done; try again"
+    )]
+    TableRewritten {
+        /// The table.
+        table: String,
+    },
+    /// A table is written anew in another form, and only once at a time.
+    #[error(
+        "table \"{table}\" is being rewritten for other tags; wait until that is done (system.jobs says how far it is), and try again"
+    )]
+    RewriteRunning {
+        /// The table.
+        table: String,
+    },
+    /// The columns or settings of a table changed again and again while it was written anew.
+    #[error(
+        "table \"{table}\" was changed otherwise again and again while it was rewritten for other tags, and stays as it was; try again when nobody adds columns to it"
+    )]
+    RewriteOvertaken {
+        /// The table.
+        table: String,
+    },
+    /// A value of a row that a tag cannot have.
+    #[error(
+        "the column \"{column}\" of table \"{table}\" cannot become a tag: at time {time} {reason}; the table stays as it is"
+    )]
+    NoTagValue {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The time of the row in nanoseconds since 1970.
+        time: i64,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// Rows that the table's kind of duplicates merges are merged only when they are read.
     #[error(
         "cannot change the duplicates of table \"{table}\": some of its rows of one series and time are in several files and merged only when they are read, so another kind of duplicates would change what they are; copy the rows to a new table of that kind (INSERT INTO new SELECT ...)"

@@ -78,8 +78,8 @@ pub use engine::{
     AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
     Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
-    RelationChange, Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep,
-    Scrubbed, Transaction, Unordered, Verified,
+    RelationChange, Repaired, RestoreReport, RetentionPause, RewriteReport, RowKey, Savepoint,
+    ScrubStep, Scrubbed, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{

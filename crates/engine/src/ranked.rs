@@ -38,6 +38,8 @@ pub(crate) enum Rank {
     Jobs,
     /// The order of batches: held from a batch's check to its place, and by a change of names to its end.
     Sequencer,
+    /// Tables that are written anew.
+    Rewrites,
     /// Aggregates whose sources are written to.
     Invalidations,
     /// Names, and where series are.

@@ -122,9 +122,10 @@ impl RelationSchema {
                 return Err(Malformed::new(reason));
             }
         }
-        if declared.table.time.is_some() || declared.table.has_empty_tags {
+        let table = &declared.table;
+        if table.time.is_some() || table.has_empty_tags || table.kept_as.is_some() {
             return Err(Malformed::new(
-                "a relation is declared to have a time or tags",
+                "a relation is declared to have a time, tags or another id",
             ));
         }
         Ok(())

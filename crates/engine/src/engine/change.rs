@@ -7,5 +7,6 @@ pub(in crate::engine) mod empty;
 pub(in crate::engine) mod key;
 pub(in crate::engine) mod key_lookup;
 pub(in crate::engine) mod relations;
+pub(crate) mod rewrite;
 pub(in crate::engine) mod rows;
 pub(in crate::engine) mod time;

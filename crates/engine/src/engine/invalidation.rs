@@ -8,7 +8,7 @@
 
 pub(in crate::engine) mod noted;
 mod source;
-mod spans;
+pub(in crate::engine) mod spans;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -343,6 +343,8 @@ impl Snapshot {
                 }
                 AggregateSource::Times(id) | AggregateSource::Table(id) => {
                     let Some(own) = own else { continue };
+                    let now = self.moment().names.kept_as(id);
+                    let id = now.map_or(id, |it| it.id);
                     let whole = matches!(source, AggregateSource::Table(_));
                     let mut ranges = Vec::new();
                     for (run, rows) in own.head.runs(id, own.lsn) {

@@ -8,7 +8,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::compaction::order;
 use crate::definitions_file::read_definitions;
 use crate::disk::{Disk, RealDisk};
-use crate::engine::Engine;
 use crate::engine::change::relations::read_relations;
 use crate::engine::copies::Backups;
 use crate::engine::copies::backup::{
@@ -24,6 +23,7 @@ use crate::engine::repair::verify::{Verified, verify};
 use crate::engine::sequencer::{Recovered, Sequencer};
 use crate::engine::site::Site;
 use crate::engine::watch::memory::{Replay, Replayed, Round};
+use crate::engine::{Engine, is_unfinished};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
@@ -152,12 +152,20 @@ impl Engine {
         drop(ahead);
         sequencer.report_index();
         repair.mend_opened()?;
+        let unfinished = {
+            let catalogue = sequencer.catalogue();
+            let all = catalogue.live_tables();
+            let unfinished = all.filter(|it| is_unfinished(&it.name));
+            unfinished.map(|it| it.id).collect()
+        };
         let engine = Self {
             backups: Backups::new(shared()),
             repair,
             jobs,
             sequencer,
             locks: Arc::default(),
+            unfinished,
+            is_tidy: false.into(),
             site,
         };
         engine.load_aggregates();

@@ -11,6 +11,7 @@ use crate::catalogue::{Catalogue, Entries};
 use crate::definition::Definition;
 use crate::engine::invalidation::noted::Noted;
 use crate::engine::names::{Changing, SharedCatalogue};
+use crate::engine::rewrites::Rewrites;
 use crate::engine::site::Site;
 use crate::engine::versions::Versions;
 use crate::error::Error;
@@ -23,7 +24,7 @@ use crate::ranked::{Locked, Mutex, Rank, Read, RwLock, Write};
 use crate::record;
 use crate::relation::{Pins, Relations};
 use crate::sabotage::Sabotage;
-use crate::schema::Lsn;
+use crate::schema::{Lsn, TableSchema};
 use crate::state::{Frozen, State, Version};
 
 /// Log, head and names of a store.
@@ -41,6 +42,8 @@ pub(crate) struct Sequencer {
     pins: Pins,
     /// Aggregates whose sources are written to.
     noted: Noted,
+    /// Tables that are written anew.
+    rewrites: Rewrites,
     counters: Counters,
 }
 
@@ -115,6 +118,7 @@ impl Sequencer {
             relations: RwLock::new(Rank::Relations, recovered.relations),
             pins: Pins::default(),
             noted: Noted::default(),
+            rewrites: Rewrites::default(),
             counters,
         }
     }
@@ -133,7 +137,7 @@ impl Sequencer {
             record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
         self.site.space().wrote(payload.len() as u64);
         let lsn = {
-            let mut sequencer = self.lock();
+            let mut sequencer = self.lock_for(&batch);
             if let Some(taken) = self.taken(&batch) {
                 drop(sequencer);
                 // It may have been taken a moment ago and not be durable yet.
@@ -219,7 +223,39 @@ impl Sequencer {
     /// which that is so.
     pub(in crate::engine) fn note(&self, batch: &mut Batch) -> u64 {
         let is_there = |id| self.relations().schema(id).is_some();
-        self.noted.note(batch, is_there)
+        let kept_id = |id| {
+            let catalogue = self.catalogue();
+            catalogue.table(id).map_or(id, |table| table.kept_id())
+        };
+        self.noted.note(batch, is_there, kept_id)
+    }
+
+    /// The lock under which a batch gets its LSN, once the writers of its tables are not held up.
+    pub(in crate::engine) fn lock_for(&self, batch: &Batch) -> Locked<'_, Order> {
+        loop {
+            self.rewrites.wait(batch);
+            let order = self.lock();
+            if !self.rewrites.holds(batch) {
+                return order;
+            }
+        }
+    }
+
+    /// Why a table is not there any more.
+    pub(in crate::engine) fn gone(&self, table: &TableSchema) -> Error {
+        let catalogue = self.catalogue();
+        let now = catalogue.kept_as(table.kept_id());
+        let is_rewritten = now.is_some_and(|now| now.id != table.id);
+        let table = table.name.clone();
+        if is_rewritten {
+            Error::TableRewritten { table }
+        } else {
+            Error::TableDropped { table }
+        }
+    }
+
+    pub(in crate::engine) fn rewrites(&self) -> &Rewrites {
+        &self.rewrites
     }
 
     pub(crate) fn noted(&self) -> &Noted {
@@ -290,6 +326,7 @@ impl Sequencer {
         if let Some(key) = &batch.key {
             self.keys.lock().insert(key, lsn, batch.rows() as u64);
         }
+        self.rewrites.touch(&batch);
         self.count_log_bytes(payload.len());
         // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
         // durable is visible, so the rows must all be there by then.

@@ -13,7 +13,7 @@ use crate::manifest::{FileKind, Manifest};
 
 pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILODEF0",
-    format: 5,
+    format: 6,
 };
 /// The default: definitions are written once and read at each open.
 const ZSTD_LEVEL: i32 = 3;

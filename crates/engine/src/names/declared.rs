@@ -8,6 +8,7 @@ use nilometer_codec::varint;
 use crate::error::Malformed;
 use crate::logical::LogicalType;
 use crate::parts::{put_text, take_byte, take_bytes, take_text, take_u32};
+use crate::schema::TableId;
 
 /// What a column was declared as, beside its name and its stored type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,9 @@ pub struct DeclaredTable {
     pub keys: Vec<(u32, String)>,
     /// An empty text is a value of a tag, not the lack of one.
     pub has_empty_tags: bool,
+    /// The id under which others keep what belongs to the table; `None` = its own. A table whose rows were written anew in
+    /// another form has another id, and belongs to the same.
+    pub kept_as: Option<TableId>,
 }
 
 /// What a table or a relation and its columns were declared as.
@@ -109,6 +113,7 @@ const CHECKS: u8 = 2;
 const TABLE_COMMENT: u8 = 3;
 const KEYS: u8 = 4;
 const EMPTY_TAGS: u8 = 5;
+const KEPT_AS: u8 = 6;
 
 /// Appends attributes: how many, then each with its number, its length and its bytes.
 #[derive(Default)]
@@ -291,6 +296,9 @@ impl DeclaredTable {
         if self.has_empty_tags {
             attributes.put(EMPTY_TAGS, |_| {});
         }
+        if let Some(id) = self.kept_as {
+            attributes.put(KEPT_AS, |out| varint::put_u64(id.0.into(), out));
+        }
         attributes.finish(out);
     }
 
@@ -320,6 +328,7 @@ impl DeclaredTable {
                     }
                 }
                 EMPTY_TAGS => declared.has_empty_tags = true,
+                KEPT_AS => declared.kept_as = Some(TableId(take_u32(value)?)),
                 other => return Err(unknown(other)),
             }
             Ok(())
@@ -421,16 +430,18 @@ pub(crate) mod tests {
             proptest::option::of(".{0,9}"),
             proptest::collection::vec((any::<u32>(), ".{0,5}"), 0..3),
             any::<bool>(),
+            proptest::option::of(any::<u32>()),
         )
-            .prop_map(
-                |(time, checks, comment, keys, has_empty_tags)| DeclaredTable {
+            .prop_map(|(time, checks, comment, keys, has_empty_tags, kept_as)| {
+                DeclaredTable {
                     time,
                     checks,
                     comment,
                     keys,
                     has_empty_tags,
-                },
-            )
+                    kept_as: kept_as.map(TableId),
+                }
+            })
     }
 
     /// The bytes of `docs/format/definitions.md`, put together by hand.
@@ -477,17 +488,19 @@ pub(crate) mod tests {
             comment: Some("x".to_owned()),
             keys: vec![(0, "k".to_owned())],
             has_empty_tags: true,
+            kept_as: Some(TableId(300)),
         };
         let mut bytes = Vec::new();
         table.encode(&mut bytes);
         #[rustfmt::skip]
         let expected = [
-            5,
+            6,
             1, 7, 2, b't', b's', 3, 0xE8, 0x07, 0,
             2, 7, 1, 1, b'c', 3, b'v', b'>', b'0',
             3, 2, 1, b'x',
             4, 4, 1, 0, 1, b'k',
             5, 0,
+            6, 2, 0xAC, 0x02,
         ];
         assert_eq!(bytes, expected);
     }

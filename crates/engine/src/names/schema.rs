@@ -341,6 +341,12 @@ impl TableSchema {
         self.shown.get_or_init(|| Arc::new(self.build_shown()))
     }
 
+    /// The id under which others keep what belongs to the table: it stays when the rows are written anew in another form.
+    pub fn kept_id(&self) -> TableId {
+        let declared = self.declared.as_ref();
+        declared.and_then(|it| it.kept_as).unwrap_or(self.id)
+    }
+
     /// The name and kind of the time column.
     pub fn time(&self) -> (&str, TimeKind) {
         match self.declared.as_ref().and_then(|it| it.time.as_ref()) {

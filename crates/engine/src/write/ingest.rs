@@ -32,6 +32,7 @@ use pending::Pending;
 use planned::{PLANNED_SCHEMA, Planned};
 use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
+pub(crate) use typed::Moved;
 pub use typed::{
     Missing, OnConflict, Seen, SeenKeys, Stated, Target, TypedReport, is_likely_tag, likely_tags,
 };

@@ -596,7 +596,7 @@ fn a_newer_format_is_refused_in_every_kind_of_file() {
         };
         let ending = path.extension().unwrap_or_default();
         let written = match ending.to_str() {
-            Some("def" | "log") => 5,
+            Some("def" | "log") => 6,
             Some("seg" | "rel") => 4,
             Some("key") => 2,
             _ => 1,

@@ -59,7 +59,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/15-arrays")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/16-rewritten")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -230,6 +230,7 @@ fn make(folder: &Path) {
         let report = session.write_lines(lines.as_bytes(), Precision::Nanosecond);
         assert_eq!(report.unwrap().rejected, []);
     }
+    rewrite(&engine, "e", "wind", "speed");
     drop(engine);
     expected.extend(largest(&disk, &dir));
     let by_hand: Answer = serde_json::from_str(WRITTEN).unwrap();
@@ -238,6 +239,13 @@ fn make(folder: &Path) {
     // A row a line, so that a difference can be read.
     let json = json.replace("},{", "},\n{").replace("],\"", "],\n\"");
     std::fs::write(folder.join("expected.json"), json + "\n").unwrap();
+}
+
+/// Makes a field of a table with rows a tag: the table is another one that belongs to the same.
+fn rewrite(engine: &Arc<Engine>, database: &str, table: &str, column: &str) {
+    let columns = [column.to_owned()];
+    let done = engine.rewrite_tags(database, "public", table, &columns, false);
+    done.unwrap();
 }
 
 fn declared() -> Declarations {
@@ -263,6 +271,7 @@ fn declared() -> Declarations {
             comment: Some("what was sold".to_owned()),
             keys: vec![(0, "sold_pkey".to_owned())],
             has_empty_tags: true,
+            kept_as: None,
         },
         columns: vec![
             of(LogicalType::Integer, 1),
@@ -324,6 +333,9 @@ fn declare(engine: &Arc<Engine>) {
     let declared = declared_relation(None);
     let made = engine.create_declared_relation("d", "public", "buyers", &new, declared);
     assert!(made.unwrap());
+    let report = session.write_lines(b"moved kind=\"a\",v=1i 5", Precision::Nanosecond);
+    assert_eq!(report.unwrap().rejected, []);
+    rewrite(engine, "d", "moved", "kind");
     engine.flush().unwrap();
     engine
         .declare_relation("d", "public", "buyers", |declared| {
@@ -362,6 +374,12 @@ fn check_declared(engine: &Arc<Engine>) {
         .map(|column| column.declared.as_deref().cloned().unwrap_or_default())
         .collect();
     assert_eq!(found, expected.columns);
+    // One in a definition file, one in the log at first.
+    for (database, name, tag) in [("d", "moved", "kind"), ("e", "wind", "speed")] {
+        let table = snapshot.table(database, "public", name).unwrap();
+        assert!(table.kept_id() < table.id, "{name}");
+        assert_eq!(table.tags[0].name, tag);
+    }
     let reader = snapshot.relation("d", "public", "buyers").unwrap();
     let expected = declared_relation(Some("who bought"));
     assert_eq!(reader.schema().declared.as_deref(), Some(&expected));

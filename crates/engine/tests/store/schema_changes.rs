@@ -10,6 +10,7 @@
 mod drops;
 mod names;
 mod power_cuts;
+mod rewrites;
 mod sessions;
 mod snapshots;
 mod types;

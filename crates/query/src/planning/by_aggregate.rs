@@ -131,7 +131,9 @@ async fn candidate(
     let stored = snapshot.table(&name.database, &name.schema, &aggregate.stored);
     let sources = snapshot.aggregate_sources(aggregate.key());
     // Of one table, and that is the one: another one may have its name.
-    let is_of_table = sources.iter().eq([&AggregateSource::Times(table.id)]);
+    let is_of_table = sources
+        .iter()
+        .eq([&AggregateSource::Times(table.kept_id())]);
     let Some(stored) = stored.filter(|_| is_of_table) else {
         return Ok(None);
     };

@@ -239,7 +239,9 @@ impl Chain {
         }
         all.reverse();
         let below = define::tables_below(snapshot, aggregate);
-        let below = below.into_iter().map(|(name, table)| (name, table.id));
+        let below = below
+            .into_iter()
+            .map(|(name, table)| (name, table.kept_id()));
         let below = below.collect();
         Ok(Self { all, own, below })
     }
@@ -297,7 +299,7 @@ impl Chain {
             ..aggregate.name.clone()
         };
         let own = snapshot.table(&name.database, &name.schema, &name.table);
-        let own = own.map(|table| (name, table.id));
+        let own = own.map(|table| (name, table.kept_id()));
         self.first_kept(snapshot, own.as_ref(), now_ns)
     }
 

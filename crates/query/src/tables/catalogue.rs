@@ -499,7 +499,7 @@ impl ReadContext {
             .table(&name.database, &name.schema, &name.table);
         if let Some(schema) = found {
             for reads in &self.reads {
-                reads.table(&name.shown(), schema.id);
+                reads.table(&name.shown(), schema.kept_id());
             }
             let time = schema.time().0.to_owned();
             let table = Table::new(

@@ -66,8 +66,14 @@ pub(crate) async fn delete(
                 time: pushdown.time,
                 tags: pushdown.tags,
             };
-            blocking(&executor, move || Ok(engine.delete(&request)?)).await?;
-            Ok((rows, writing))
+            let done = blocking(&executor, move || Ok(engine.delete(&request)?)).await;
+            match done {
+                // The table has other tags now, so the range may be another one.
+                Err(error) if is_overtaken(&error) => {
+                    by_rows_again(writing.again(), &name, &sources, delete.selection).await
+                }
+                done => done.map(|_| (rows, writing)),
+            }
         }
         Some(Found::Range(_)) | None => {
             by_rows_again(writing, &name, &sources, delete.selection).await

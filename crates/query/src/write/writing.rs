@@ -181,6 +181,10 @@ impl Kept {
 pub(crate) fn is_overtaken(error: &Error) -> bool {
     matches!(
         error,
-        Error::Engine(EngineError::ChangedMeanwhile { .. } | EngineError::RelationChanged { .. })
+        Error::Engine(
+            EngineError::ChangedMeanwhile { .. }
+                | EngineError::RelationChanged { .. }
+                | EngineError::TableRewritten { .. }
+        )
     )
 }

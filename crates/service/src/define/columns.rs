@@ -69,9 +69,9 @@ pub(super) fn forget_of_table(
     name: &TableName,
     table: &TableSchema,
 ) -> Result<(), EngineError> {
-    let owner = Owner::Table(table.id);
+    let owner = Owner::Table(table.kept_id());
     forget_all(engine, name, owner, &numbered_of_table(table))?;
-    hypertables::forget(engine, name, table.id)
+    hypertables::forget(engine, name, table.kept_id())
 }
 
 fn numbered_of_table(table: &TableSchema) -> Vec<(String, Numbered)> {
@@ -299,8 +299,9 @@ pub(super) fn create_index(
     if new.is_unique {
         return make_unique(engine, &table, &schema, name.unwrap_or(&base), &named);
     }
-    let owner = Owner::Table(schema.id);
-    Ok(indexes::keep(engine, within, owner, (name, &base), new)?)
+    let owner = Owner::Table(schema.kept_id());
+    indexes::keep(engine, within, owner, (name, &base), new)?;
+    hypertables::tag_by_index(engine, &table, &schema)
 }
 
 /// Makes the rows of a table over time, which has none yet, unique by its time and the other columns, which become tags.
@@ -381,7 +382,7 @@ pub(super) fn table_of_index(engine: &Arc<Engine>, index: &TableName) -> Option<
     let table = tables.find(|name| {
         let table = snapshot.table(within.0, within.1, name);
         let owner = owner.as_deref().zip(table);
-        owner.is_some_and(|(owner, table)| indexes::is_of(owner, Owner::Table(table.id)))
+        owner.is_some_and(|(owner, table)| indexes::is_of(owner, Owner::Table(table.kept_id())))
     });
     if let Some(table) = table {
         return Some(of(table));

@@ -291,16 +291,6 @@ pub enum DefineError {
         /// The table.
         table: String,
     },
-    /// A table with rows keeps the tags that it has.
-    #[error(
-        "table \"{table}\" has rows, and \"{column}\" is to tell its series apart, which is set before the first row; make a table WITH (tsdb.hypertable, tsdb.segmentby = '{column}') and copy the rows (INSERT INTO new SELECT ...)"
-    )]
-    TagWithRows {
-        /// The table.
-        table: String,
-        /// What would be a tag.
-        column: String,
-    },
     /// More tags would make another key.
     #[error(
         "the rows of \"{table}\" are unique by time and tags, and \"{column}\" would be one more; name it in the unique index"

@@ -142,13 +142,13 @@ pub fn create_hypertable(
         let unknown = lookup::unknown_table(&engine.snapshot(), &name);
         return Err(unknown.about(Part::Start));
     };
-    let id = i64::from(table.id.0);
+    let id = i64::from(table.kept_id().0);
     let of = |is_new| Hypertable {
         id,
         name: name.clone(),
         is_new,
     };
-    if is_hypertable(&engine.snapshot(), &name, table.id) {
+    if is_hypertable(&engine.snapshot(), &name, table.kept_id()) {
         if new.if_not_exists {
             return Ok(of(false));
         }
@@ -165,7 +165,11 @@ pub fn create_hypertable(
     let interval_ns = interval.map(|it| it.ns(&table)).transpose()?;
     let space = new.space.as_ref().map(|(column, _)| column.as_str());
     let tags = tags(engine, &name, &table, space)?;
-    make_tags(engine, &name, &table, has_rows, &tags)?;
+    if space.is_some() {
+        make_tags(engine, &name, &table, (has_rows, false), &tags)?;
+    } else {
+        make_tags_of_index(engine, &name, &table, has_rows, &tags)?;
+    }
     if let Some(partition_interval_ns) = interval_ns {
         let mut settings = table.settings;
         settings.partition_interval_ns = partition_interval_ns;
@@ -174,7 +178,7 @@ pub fn create_hypertable(
     if new.has_default_indexes {
         index_by_time(engine, &name, &table)?;
     }
-    remember(engine, &name, table.id, new.space)?;
+    remember(engine, &name, table.kept_id(), new.space)?;
     Ok(of(true))
 }
 
@@ -220,7 +224,7 @@ fn with_time(
         }
         .about(Part::Other));
     }
-    let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+    let reads = |it: &AggregateSource| aggregates::reads_table(it, table.kept_id());
     aggregates::refuse_in_use(&engine.snapshot(), name, reads)?;
     engine.choose_time(&name.database, &name.schema, &name.table, &column)?;
     let again = existing_table(engine, name.clone(), false)?;
@@ -236,7 +240,7 @@ fn index_by_time(
     table: &TableSchema,
 ) -> Result<(), EngineError> {
     let within = (name.database.as_str(), name.schema.as_str());
-    let owner = Owner::Table(table.id);
+    let owner = Owner::Table(table.kept_id());
     let time = table.time().0;
     let known = indexes::indexes_of(&engine.snapshot(), within, owner);
     let begins = |index: &indexes::Index| {
@@ -268,7 +272,7 @@ pub fn add_dimension(
     check_table(principal, place, &new.path)?;
     let (name, table) = hypertable(engine, place, new.path)?;
     let within = (name.database.as_str(), name.schema.as_str());
-    let id = i64::from(table.id.0);
+    let id = i64::from(table.kept_id().0);
     let of = |is_new| Hypertable {
         id,
         name: name.clone(),
@@ -288,8 +292,13 @@ pub fn add_dimension(
     }
     let has_rows = engine.has_rows(within.0, within.1, &name.table)?;
     let tags = tags(engine, &name, &table, Some(&new.column))?;
-    make_tags(engine, &name, &table, has_rows, &tags)?;
-    remember(engine, &name, table.id, Some((new.column, new.partitions)))?;
+    make_tags(engine, &name, &table, (has_rows, false), &tags)?;
+    remember(
+        engine,
+        &name,
+        table.kept_id(),
+        Some((new.column, new.partitions)),
+    )?;
     Ok(of(true))
 }
 
@@ -308,7 +317,7 @@ pub fn set_chunk_interval(
     settings.partition_interval_ns = interval.ns(&table)?;
     engine.set_table(&name.database, &name.schema, &name.table, settings)?;
     Ok(Hypertable {
-        id: i64::from(table.id.0),
+        id: i64::from(table.kept_id().0),
         name,
         is_new: false,
     })
@@ -330,7 +339,7 @@ fn hypertable(
         return Err(not_one());
     }
     match existing_table(engine, name.clone(), false)? {
-        Some((found, table)) if is_hypertable(&engine.snapshot(), &found, table.id) => {
+        Some((found, table)) if is_hypertable(&engine.snapshot(), &found, table.kept_id()) => {
             Ok((found, table))
         }
         _ => Err(not_one()),
@@ -412,7 +421,7 @@ fn tags(
         return Ok(Vec::new());
     }
     let within = (name.database.as_str(), name.schema.as_str());
-    let indexes = indexes::indexes_of(&engine.snapshot(), within, Owner::Table(table.id));
+    let indexes = indexes::indexes_of(&engine.snapshot(), within, Owner::Table(table.kept_id()));
     let time = table.time().0;
     let column = indexes.iter().find_map(|index| {
         let mut columns = index.columns.iter().map(Option::as_deref);
@@ -437,7 +446,7 @@ fn make_tags(
     engine: &Arc<Engine>,
     name: &TableName,
     table: &TableSchema,
-    has_rows: bool,
+    (has_rows, few): (bool, bool),
     tags: &[String],
 ) -> Result<(), Error> {
     if tags.is_empty() {
@@ -448,9 +457,56 @@ fn make_tags(
         let (table, column) = (name.table.clone(), tags.join(", "));
         return Err(DefineError::OtherKey { table, column }.about(Part::Start));
     }
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
     if has_rows {
-        let (table, column) = (name.table.clone(), tags.join(", "));
-        return Err(DefineError::TagWithRows { table, column }.about(Part::Start));
+        return Ok(engine.rewrite_tags(database, schema, of, tags, few)?);
     }
-    Ok(engine.make_tags(&name.database, &name.schema, &name.table, tags)?)
+    match engine.make_tags(database, schema, of, tags) {
+        // A row came meanwhile.
+        Err(EngineError::HasRows { .. }) => {
+            Ok(engine.rewrite_tags(database, schema, of, tags, few)?)
+        }
+        made => Ok(made?),
+    }
+}
+
+/// Makes a tag of the leading column of an index that a hypertable has got, if it has no tags yet. The index is kept in any case:
+/// of a column whose values cannot be tags, or are too many, it stays what was written of it. Durable on return.
+pub(super) fn tag_by_index(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+) -> Result<(), Error> {
+    let is_open = table.tags.is_empty() && table.settings.duplicates != Duplicates::Unique;
+    let snapshot = engine.snapshot();
+    let within = (name.database.as_str(), name.schema.as_str());
+    if !is_open
+        || dimensions_of(&snapshot, within, table.kept_id()).is_none()
+        || aggregates::refuse_stored_table(&snapshot, table.id).is_err()
+    {
+        return Ok(());
+    }
+    let tags = tags(engine, name, table, None)?;
+    let has_rows = engine.has_rows(within.0, within.1, &name.table)?;
+    make_tags_of_index(engine, name, table, has_rows, &tags)
+}
+
+/// Makes tags of what an index names, where its values can be tags and are not too many.
+fn make_tags_of_index(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    has_rows: bool,
+    tags: &[String],
+) -> Result<(), Error> {
+    match make_tags(engine, name, table, (has_rows, true), tags) {
+        Err(Error::Engine(
+            EngineError::NoTagValue { .. }
+            | EngineError::Memory { .. }
+            | EngineError::Limit { .. }
+            | EngineError::RewriteRunning { .. }
+            | EngineError::RewriteOvertaken { .. },
+        )) => Ok(()),
+        made => made,
+    }
 }

@@ -205,7 +205,7 @@ pub fn payload_schema(
 ) -> Option<PayloadSchema> {
     let row = snapshot
         .relation(database, schema, PAYLOAD_SCHEMAS)?
-        .get(&[Value::I64(table.id.0.into())])?;
+        .get(&[Value::I64(table.kept_id().0.into())])?;
     match row.get(1) {
         // What a later version keeps, and this one does not read, is nothing to this one.
         Some(Value::Text(text)) => kept(text, table),
@@ -326,7 +326,7 @@ pub(super) fn set(
     text: &str,
 ) -> Result<(), crate::Error> {
     let place = (name.database.as_str(), name.schema.as_str());
-    let id = Value::I64(table.id.0.into());
+    let id = Value::I64(table.kept_id().0.into());
     if text.trim().is_empty() {
         let relation = engine
             .snapshot()

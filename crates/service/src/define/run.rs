@@ -477,7 +477,7 @@ fn drop_table(
     }
     match existing_table(engine, name, if_exists)? {
         Some((name, table)) => {
-            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.kept_id());
             aggregates::refuse_in_use(&snapshot, &name, reads)?;
             engine.drop_table(&name.database, &name.schema, &name.table)?;
             Ok(columns::forget_of_table(engine, &name, &table)?)

@@ -66,6 +66,10 @@ impl Class {
             | EngineError::TransactionEnded
             | EngineError::Lossy { .. }
             | EngineError::HasRows { .. }
+            | EngineError::TableRewritten { .. }
+            | EngineError::RewriteRunning { .. }
+            | EngineError::RewriteOvertaken { .. }
+            | EngineError::NoTagValue { .. }
             | EngineError::Unmerged { .. } => Self::Conflict,
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }

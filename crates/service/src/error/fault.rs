@@ -133,7 +133,11 @@ impl Fault {
             EngineError::RelationChanged { .. }
             | EngineError::RefreshRunning
             | EngineError::ChangedMeanwhile { .. }
+            | EngineError::TableRewritten { .. }
+            | EngineError::RewriteOvertaken { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
+            EngineError::RewriteRunning { .. } => Self::InUse,
+            EngineError::NoTagValue { .. } => Self::InvalidValue,
             EngineError::RowLocked { .. } => Self::Locked,
             EngineError::Deadlock => Self::Deadlock,
             EngineError::InvalidName { .. } => Self::InvalidName,
@@ -175,7 +179,6 @@ impl Fault {
             DefineError::BeyondSequence { .. } => Self::NumberRange,
             DefineError::NothingGiven { .. } => Self::NotReady,
             DefineError::NotEmpty { .. }
-            | DefineError::TagWithRows { .. }
             | DefineError::OtherKey { .. }
             | DefineError::NoTime { .. }
             | DefineError::OtherTime { .. }

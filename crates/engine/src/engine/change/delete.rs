@@ -35,37 +35,38 @@ impl Sequencer {
         if request.time.is_empty() {
             return Ok(None);
         }
+        let mut batch = Batch {
+            tombstones: vec![Tombstone {
+                lsn: 0,
+                table: request.table.id,
+                what: Deleted::Range {
+                    series: None,
+                    time: request.time.clone(),
+                },
+            }],
+            ..Batch::default()
+        };
         let lsn = {
-            let mut sequencer = self.lock();
+            let mut sequencer = self.lock_for(&batch);
             self.check_poisoned()?;
             if self.catalogue().table(request.table.id).is_none() {
-                return Err(Error::TableDropped {
-                    table: request.table.name.clone(),
-                });
+                return Err(self.gone(&request.table));
             }
             self.log_definitions(&mut sequencer)?;
             // Under the sequencer, so that no series appears between this look and the delete's place in the order.
-            let series = if request.tags.is_empty() {
-                None
-            } else {
+            if !request.tags.is_empty() {
                 let layers = Arc::clone(self.catalogue().layers());
                 let found = find_series(&layers, &request.table, &request.tags)?;
                 if found.is_empty() {
                     return Ok(None);
                 }
-                Some(found)
-            };
-            let mut batch = Batch {
-                tombstones: vec![Tombstone {
-                    lsn: 0,
-                    table: request.table.id,
-                    what: Deleted::Range {
-                        series,
+                for tombstone in &mut batch.tombstones {
+                    tombstone.what = Deleted::Range {
+                        series: Some(found.clone()),
                         time: request.time.clone(),
-                    },
-                }],
-                ..Batch::default()
-            };
+                    };
+                }
+            }
             if is_noted {
                 self.note(&mut batch);
                 self.apply_relations(sequencer.next_lsn, &batch.relations)?;

@@ -8,7 +8,7 @@ use nilometer_codec::PhysicalType;
 use crate::declared::DeclaredTime;
 use crate::definition::Definition;
 use crate::engine::Engine;
-use crate::engine::change::ddl::{find_column, find_table};
+use crate::engine::change::ddl::{exists, find_column, find_table, in_table};
 use crate::error::Error;
 use crate::logical::LogicalType;
 use crate::scan::has_rows;
@@ -41,25 +41,7 @@ impl Engine {
                 table: found.name.clone(),
             });
         }
-        let mut made = Vec::new();
-        for name in columns {
-            let column = find_column(&found, name)?;
-            let of = match (column.kind, column.of()) {
-                (ColumnKind::Tag, _) => continue,
-                (ColumnKind::Field(PhysicalType::Text), None) => None,
-                (ColumnKind::Field(PhysicalType::I64), None) => Some(LogicalType::BigInt),
-                (ColumnKind::Field(PhysicalType::I64), Some(of)) if of.is_integer() => Some(of),
-                _ => {
-                    return Err(Error::TypedColumn {
-                        table: found.name.clone(),
-                        column: column.name.clone(),
-                        reason: "a tag is text or an integer, without a length of its own"
-                            .to_owned(),
-                    });
-                }
-            };
-            made.push((column.id, of));
-        }
+        let made = tags_of(&found, columns)?;
         if made.is_empty() {
             return Ok(());
         }
@@ -77,6 +59,35 @@ impl Engine {
         };
         self.commit(&mut sequencer, &planned)
     }
+}
+
+/// Which of the columns are to become tags, and the types that they have then; those that are tags are left out.
+pub(super) fn tags_of(
+    table: &TableSchema,
+    columns: &[String],
+) -> Result<Vec<(ColumnId, Option<LogicalType>)>, Error> {
+    let mut made = Vec::new();
+    for name in columns {
+        let column = find_column(table, name)?;
+        let of = match (column.kind, column.of()) {
+            (ColumnKind::Tag, _) => continue,
+            (ColumnKind::Field(PhysicalType::Text), None) => None,
+            (ColumnKind::Field(PhysicalType::I64), None) => Some(LogicalType::BigInt),
+            (ColumnKind::Field(PhysicalType::I64), Some(of)) if of.is_integer() => Some(of),
+            _ => {
+                return Err(Error::TypedColumn {
+                    table: table.name.clone(),
+                    column: column.name.clone(),
+                    reason: "a tag is text or an integer, without a length of its own".to_owned(),
+                });
+            }
+        };
+        if table.column_like(ColumnKind::Tag, &column.name).is_some() {
+            return Err(exists("tag", &column.name, in_table(&table.name)));
+        }
+        made.push((column.id, of));
+    }
+    Ok(made)
 }
 
 /// The definitions that make tags of columns: each goes, and comes again under its name and in its place.

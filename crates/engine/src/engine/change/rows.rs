@@ -88,9 +88,7 @@ impl Engine {
     /// A table as it is now.
     pub(crate) fn current(&self, table: &TableSchema) -> Result<Arc<TableSchema>, Error> {
         let now = self.sequencer.catalogue().table(table.id).cloned();
-        now.ok_or_else(|| Error::TableDropped {
-            table: table.name.clone(),
-        })
+        now.ok_or_else(|| self.sequencer.gone(table))
     }
 
     /// The tags of a series for a person.

@@ -60,16 +60,17 @@ impl Default for Noted {
 
 impl Noted {
     /// Adds to a batch the ranges that it touches. Returns the generation at which that is so. `is_there` says whether a
-    /// relation is: that of a schema that was dropped is not.
+    /// relation is: that of a schema that was dropped is not; `kept_id` under which id aggregates know a table.
     pub(in crate::engine) fn note(
         &self,
         batch: &mut Batch,
         is_there: impl Fn(RelationId) -> bool,
+        kept_id: impl Fn(TableId) -> TableId,
     ) -> u64 {
         let watched = self.watched.read();
         let mut added = Vec::new();
         for watch in &watched.aggregates {
-            let ranges = watch.touched(batch);
+            let ranges = watch.touched(batch, &kept_id);
             if ranges.is_empty() || !is_there(watch.relation) {
                 continue;
             }
@@ -193,31 +194,27 @@ impl Watched {
 
 impl Watch {
     /// The ranges of time that a batch touches and that have to be noted.
-    fn touched(&self, batch: &Batch) -> Vec<(i64, i64)> {
+    fn touched(&self, batch: &Batch, kept_id: &dyn Fn(TableId) -> TableId) -> Vec<(i64, i64)> {
         let all = || self.noted(vec![(i64::MIN, i64::MAX)]);
         let Some(last) = self.last_noted() else {
             return Vec::new();
         };
         let mut found = Vec::new();
         for rows in &batch.tables {
-            if self.sources.contains(&AggregateSource::Table(rows.table)) {
+            let table = kept_id(rows.table);
+            if self.sources.contains(&AggregateSource::Table(table)) {
                 return all();
             }
-            if self.sources.contains(&AggregateSource::Times(rows.table)) {
+            if self.sources.contains(&AggregateSource::Times(table)) {
                 found.extend(spans(&rows.times, self.width_ns, last));
             }
         }
         for tombstone in &batch.tombstones {
-            if self
-                .sources
-                .contains(&AggregateSource::Table(tombstone.table))
-            {
+            let table = kept_id(tombstone.table);
+            if self.sources.contains(&AggregateSource::Table(table)) {
                 return all();
             }
-            if self
-                .sources
-                .contains(&AggregateSource::Times(tombstone.table))
-            {
+            if self.sources.contains(&AggregateSource::Times(table)) {
                 found.extend(of_tombstone(tombstone, self.width_ns));
             }
         }
@@ -258,7 +255,7 @@ impl Watch {
 }
 
 /// The ranges that a delete touches.
-pub(super) fn of_tombstone(tombstone: &Tombstone, gap: i64) -> Vec<(i64, i64)> {
+pub(in crate::engine) fn of_tombstone(tombstone: &Tombstone, gap: i64) -> Vec<(i64, i64)> {
     match &tombstone.what {
         Deleted::Range { time, .. } => vec![(*time.start(), *time.end())],
         Deleted::Rows { times, .. } => spans(times, gap, i64::MAX),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::shared_map::SharedMap;
 use crate::declared::TimeKind;
+use crate::engine::is_unfinished;
 use crate::schema::{DatabaseId, SchemaId, TableId, TableSchema};
 
 #[derive(Debug, Clone, Default)]
@@ -61,6 +62,13 @@ impl Names {
         let keys = self.tables.keys_from(&(schema, String::new()));
         keys.take_while(move |(owner, _)| *owner == schema)
             .map(|(_, name)| name.as_str())
+            .filter(|name| !is_unfinished(name))
+    }
+
+    /// The table that belongs to an id under which others keep things.
+    pub(crate) fn kept_as(&self, id: TableId) -> Option<&Arc<TableSchema>> {
+        let own = self.by_table.get(&id);
+        own.or_else(|| self.by_table.values().find(|it| it.kept_id() == id))
     }
 
     /// Every table that was not dropped.
@@ -89,7 +97,7 @@ impl Names {
 
     /// How long rows of a table are kept in nanoseconds; `None` = for ever.
     pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
-        let table = self.by_table.get(&table)?;
+        let table = self.kept_as(table)?;
         // An integer says how old a row is to nobody but who counts it.
         if matches!(table.time().1, TimeKind::Integer { .. }) {
             return None;

@@ -12,6 +12,7 @@ mod beforehand;
 mod declared;
 mod guess;
 mod missing;
+mod moved;
 mod relation;
 mod seen;
 mod series;
@@ -34,6 +35,7 @@ use crate::state::State;
 use arrays::{Refusal, Strings};
 pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;
+pub(crate) use moved::Moved;
 pub use seen::{Seen, SeenKeys};
 pub use stated::Stated;
 

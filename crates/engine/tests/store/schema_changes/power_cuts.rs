@@ -16,7 +16,7 @@ use crate::support::everything;
 type Step = fn(&Arc<Engine>) -> Result<(), Error>;
 
 /// Each is one change, so that the store may only ever be seen between two of them.
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     |engine| engine.create_database("d").map(drop),
     |engine| {
         let columns = [
@@ -39,6 +39,13 @@ const STEPS: [Step; 20] = [
         created.map(drop)
     },
     |engine| write(engine, "m,host=a v=1i 10\nm,host=b v=2i 20"),
+    |engine| {
+        write(
+            engine,
+            "m,host=a v=3i,room=\"hall\" 30\nm v=4i,room=\"attic\" 10",
+        )
+    },
+    |engine| engine.rewrite_tags("d", "public", "m", &["room".to_owned()], false),
     |engine| engine.change_type("d", "public", "m", "v", PhysicalType::F64),
     |engine| write(engine, "m,host=a v=1.5 30"),
     |engine| engine.flush(),

@@ -116,7 +116,7 @@ impl Sql {
         let below = define::tables_below(snapshot, aggregate).pop();
         let function = below
             .as_ref()
-            .and_then(|(name, table)| define::integer_now_of(snapshot, name, table.id));
+            .and_then(|(name, table)| define::integer_now_of(snapshot, name, table.kept_id()));
         let Some(function) = function else {
             let table = below.map_or_else(String::new, |(name, _)| name.table);
             return Err(Error::of_name(

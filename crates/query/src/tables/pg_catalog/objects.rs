@@ -272,7 +272,7 @@ impl Catalogue {
                 _ => {
                     for name in snapshot.tables(&database, &schema).unwrap_or_default() {
                         if let Some(table) = snapshot.table(&database, &schema, &name) {
-                            add(oids::table(table.id), name, Of::Series(table));
+                            add(oids::table(table.kept_id()), name, Of::Series(table));
                         }
                     }
                     for name in define::relations(snapshot, &database, &schema) {
@@ -317,7 +317,7 @@ impl Catalogue {
         }
         let tables = self.objects.iter().enumerate();
         let tables = tables.filter_map(|(at, object)| match &object.of {
-            Of::Series(table) => Some((Owner::Table(table.id), at)),
+            Of::Series(table) => Some((Owner::Table(table.kept_id()), at)),
             Of::Relation(relation) => Some((Owner::Relation(relation.id), at)),
             _ => None,
         });
@@ -542,7 +542,13 @@ fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
             let mut given = object.declared().into_iter().flat_map(|it| &it.keys);
             let given = given.next().map(|(_, name)| name.clone());
             let name = given.unwrap_or_else(|| format!("{}_key", object.name));
-            vec![index(oids::table_index(series.id), name, columns, false, 0)]
+            vec![index(
+                oids::table_index(series.kept_id()),
+                name,
+                columns,
+                false,
+                0,
+            )]
         }
         _ => Vec::new(),
     }

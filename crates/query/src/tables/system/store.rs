@@ -319,6 +319,14 @@ pub(super) fn jobs(store: &StoreState) -> Rows {
         ),
     };
     rows.push([Cell::from("retention"), false.into(), retention.into()]);
+    for rewrite in store.shared.engine.rewrites() {
+        let [database, schema, table] = &rewrite.table;
+        let detail = format!(
+            "{} of about {} rows of \"{database}\".\"{schema}\".\"{table}\" copied",
+            rewrite.rows, rewrite.rows_about
+        );
+        rows.push([Cell::from("rewrite"), true.into(), detail.into()]);
+    }
     rows
 }
 

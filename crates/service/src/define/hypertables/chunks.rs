@@ -97,7 +97,7 @@ pub struct ChunkRange {
 /// The chunks of a table, oldest first. Reads times of rows where metadata do not say which slots have some.
 pub fn chunks_of(snapshot: &Snapshot, table: &Arc<TableSchema>) -> Result<Vec<Chunk>, EngineError> {
     let width = table.settings.partition_interval_ns.max(1);
-    let id = i64::from(table.id.0);
+    let id = i64::from(table.kept_id().0);
     let slots = snapshot.slots(table, width)?;
     let mut chunks: Vec<Chunk> = slots
         .into_iter()
@@ -205,7 +205,7 @@ pub fn table_by_id(
     for schema in snapshot.schemas(database)? {
         for table in snapshot.tables(database, &schema)? {
             let found = snapshot.table(database, &schema, &table);
-            let Some(found) = found.filter(|found| i64::from(found.id.0) == id) else {
+            let Some(found) = found.filter(|found| i64::from(found.kept_id().0) == id) else {
                 continue;
             };
             let name = TableName {
@@ -213,7 +213,7 @@ pub fn table_by_id(
                 schema,
                 table,
             };
-            return is_hypertable(snapshot, &name, found.id).then_some((name, found));
+            return is_hypertable(snapshot, &name, found.kept_id()).then_some((name, found));
         }
     }
     None
@@ -231,7 +231,7 @@ pub fn drop_chunks(
     check_table(principal, place, &path)?;
     let (name, table) = hypertable(engine, place, path)?;
     // A change that concerns all buckets would have those computed again whose rows are gone.
-    if let Some(reader) = reader_of(&engine.snapshot(), table.id) {
+    if let Some(reader) = reader_of(&engine.snapshot(), table.kept_id()) {
         let in_use = DefineError::AggregatedChunks {
             table: name.table,
             view: reader.name.table,
@@ -239,7 +239,7 @@ pub fn drop_chunks(
         return Err(in_use.about(Part::Start));
     }
     // A bucket whose stored answers are gone would be answered as if it had no rows; a retention says from when on they are there.
-    if let Err(stored) = refuse_stored_table(&engine.snapshot(), table.id) {
+    if let Err(stored) = refuse_stored_table(&engine.snapshot(), table.kept_id()) {
         return Err(stored.about(Part::Start));
     }
     if range.older_than.is_none() && range.newer_than.is_none() {

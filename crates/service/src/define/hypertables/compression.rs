@@ -20,6 +20,7 @@ use crate::define::kept::{Kept, integer, text};
 use crate::define::lookup;
 use crate::define::own_relations::{CHUNK_SIZES, COMPRESSION};
 use crate::define::place::{Place, check_table};
+use crate::define::views::kept::refuse_stored_table;
 use crate::error::Error;
 use crate::write::sessions::Scope;
 
@@ -84,7 +85,7 @@ pub fn compression_of(
     within: (&str, &str),
     table: &TableSchema,
 ) -> Option<Compression> {
-    let row = SETTINGS.row(snapshot, within, i64::from(table.id.0))?;
+    let row = SETTINGS.row(snapshot, within, i64::from(table.kept_id().0))?;
     let list = |at| -> Vec<String> {
         let text = text(&row, at);
         text.split('\n')
@@ -107,7 +108,7 @@ pub fn compression_of(
     })
 }
 
-/// Sets them. Columns of a table that has no rows and no tags yet become its tags. Durable on return.
+/// Sets them. Columns that tell segments apart become tags, of a table with rows by writing it anew. Durable on return.
 pub(in crate::define) fn set(
     engine: &Arc<Engine>,
     name: &TableName,
@@ -116,7 +117,7 @@ pub(in crate::define) fn set(
 ) -> Result<(), Error> {
     let within = (name.database.as_str(), name.schema.as_str());
     let snapshot = engine.snapshot();
-    if !super::is_hypertable(&snapshot, name, table.id) {
+    if !super::is_hypertable(&snapshot, name, table.kept_id()) {
         let table = name.table.clone();
         return Err(DefineError::NoHypertable { table }.about(Part::Start));
     }
@@ -139,11 +140,13 @@ pub(in crate::define) fn set(
             return Err(DefineError::NoTag { column }.about(Part::Other));
         }
         let has_rows = engine.has_rows(within.0, within.1, &name.table)?;
-        let is_open = table.tags.is_empty() && table.settings.duplicates != Duplicates::Unique;
-        if is_open && !has_rows {
+        // Rows of a unique table are told apart by its tags, and the stored answers of an aggregate are known by their table.
+        let is_open = table.settings.duplicates != Duplicates::Unique
+            && refuse_stored_table(&snapshot, table.id).is_ok();
+        if is_open {
             let may_be = |column: &&String| table.shown(column).is_some_and(may_be_tag);
             let tags: Vec<String> = columns.iter().filter(may_be).cloned().collect();
-            make_tags(engine, name, table, has_rows, &tags)?;
+            make_tags(engine, name, table, (has_rows, false), &tags)?;
         }
         now.segment_by = columns;
     }
@@ -154,7 +157,7 @@ pub(in crate::define) fn set(
     });
     let order_by: Vec<String> = order_by.collect();
     let row = vec![
-        Value::from(i64::from(table.id.0)),
+        Value::from(i64::from(table.kept_id().0)),
         Value::from(i64::from(now.is_on)),
         Value::from(now.segment_by.join("\n").as_str()),
         Value::from(order_by.join("\n").as_str()),
@@ -230,7 +233,7 @@ pub(super) fn convert(
     };
     let row = vec![
         Value::from(chunk.name.as_str()),
-        Value::from(i64::from(table.id.0)),
+        Value::from(i64::from(table.kept_id().0)),
         Value::from(*chunk.time.start()),
         Value::from(*chunk.time.end()),
         Value::from(i64::try_from(before).unwrap_or(i64::MAX)),
@@ -252,7 +255,7 @@ fn sizes_now(
 }
 
 fn is_of(row: &[Value], table: &TableSchema, chunk: &Chunk) -> bool {
-    integer(row, 1) == i64::from(table.id.0)
+    integer(row, 1) == i64::from(table.kept_id().0)
         && integer(row, 2) == *chunk.time.start()
         && integer(row, 3) == *chunk.time.end()
 }

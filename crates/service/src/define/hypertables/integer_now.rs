@@ -53,7 +53,7 @@ pub fn set_integer_now(
         return Err(DefineError::NoIntegerFunction { function }.about(Part::Other));
     }
     let within = (name.database.as_str(), name.schema.as_str());
-    let id = i64::from(table.id.0);
+    let id = i64::from(table.kept_id().0);
     if KEPT.row(&snapshot, within, id).is_some() && !replaces {
         let table = name.table;
         return Err(DefineError::HasIntegerNow { table }.about(Part::Start));
@@ -116,7 +116,7 @@ pub(in crate::define) fn check_integer_now(
     name: &TableName,
     table: &TableSchema,
 ) -> Result<(), Error> {
-    if !is_integer(table) || integer_now_of(snapshot, name, table.id).is_some() {
+    if !is_integer(table) || integer_now_of(snapshot, name, table.kept_id()).is_some() {
         return Ok(());
     }
     let table = name.table.clone();
@@ -132,7 +132,7 @@ pub(super) async fn now_ns(
     let TimeKind::Integer { unit_ns } = table.time().1 else {
         return Ok(context.engine.wall_ns());
     };
-    let found = integer_now_of(&context.engine.snapshot(), name, table.id);
+    let found = integer_now_of(&context.engine.snapshot(), name, table.kept_id());
     let (Some(function), Some(clock)) = (found, &context.clock) else {
         let table = name.table.clone();
         return Err(DefineError::NoIntegerNow { table }.about(Part::Start));

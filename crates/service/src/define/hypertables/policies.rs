@@ -135,12 +135,12 @@ pub fn add_policy(
     if policy != Policy::Reorder {
         check_integer_now(&snapshot, &name, &table)?;
     }
-    let mut config = json!({ "hypertable_id": i64::from(table.id.0) });
+    let mut config = json!({ "hypertable_id": i64::from(table.kept_id().0) });
     let mut age = None;
     if policy == Policy::Reorder {
         let index = new.index.unwrap_or_default();
         let within = (name.database.as_str(), name.schema.as_str());
-        let known = indexes::indexes_of(&snapshot, within, Owner::Table(table.id));
+        let known = indexes::indexes_of(&snapshot, within, Owner::Table(table.kept_id()));
         if !known.iter().any(|it| it.name == index) {
             return Err(refuse(format!(
                 "the table has no index \"{index}\"; name one of it, or leave the policy out: rows are kept by tags and time anyway"
@@ -184,13 +184,13 @@ pub fn add_policy(
     if let (Policy::Retention, Some(age)) = (policy, age) {
         let now_ns = engine.wall_ns();
         let kept_ns = now_ns.saturating_sub(age.before(now_ns));
-        check_retention(engine, table.id, Some(kept_ns)).map_err(refuse)?;
+        check_retention(engine, table.kept_id(), Some(kept_ns)).map_err(refuse)?;
         keep_for(engine, &name, &table, Some(age))?;
     }
     let job = NewJob {
         kind: policy.kind().to_owned(),
         database: name.database,
-        target: i64::from(table.id.0),
+        target: i64::from(table.kept_id().0),
         config: config.to_string(),
         schedule: JobSchedule {
             initial_ns: new.initial_ns,
@@ -233,7 +233,12 @@ pub fn policy_of(
     table: &TableSchema,
     policy: Policy,
 ) -> Option<Job> {
-    job_of(snapshot, database, policy.kind(), i64::from(table.id.0))
+    job_of(
+        snapshot,
+        database,
+        policy.kind(),
+        i64::from(table.kept_id().0),
+    )
 }
 
 /// What a table's job says of its age; `None` = nothing that can be read.
@@ -344,7 +349,7 @@ fn keep_for(
         return Ok(());
     }
     settings.retention_ns = retention_ns;
-    note_retention(engine, name, table.id)?;
+    note_retention(engine, name, table.kept_id())?;
     Ok(engine.set_table(&name.database, &name.schema, &name.table, settings)?)
 }
 
@@ -419,7 +424,7 @@ fn retain_times(
     };
     keep_for(engine, name, table, Some(age))?;
     // Which of its buckets have lost rows an aggregate knows by the table's retention, so that alone takes rows away.
-    if reader_of(&engine.snapshot(), table.id).is_some() {
+    if reader_of(&engine.snapshot(), table.kept_id()).is_some() {
         return Ok(JobEnd::Done);
     }
     let range = ChunkRange {
@@ -443,7 +448,7 @@ fn retain_integers(
     // Before rows go, so that an aggregate computes no bucket anew without them.
     let width = table.settings.partition_interval_ns.max(1);
     let from_ns = older_ns.div_euclid(width).saturating_mul(width);
-    note_dropped(engine, name, table.id, from_ns)?;
+    note_dropped(engine, name, table.kept_id(), from_ns)?;
     let range = ChunkRange {
         older_than: Some(TimeBound::Number(older_ns.div_euclid(unit_ns.max(1)))),
         newer_than: None,

@@ -51,12 +51,12 @@ pub(super) fn alter_table(
                 return Ok(());
             }
             find_column(&column)?;
-            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.kept_id(), &column)?;
             Ok(engine.drop_column(database, schema, of, &column)?)
         }
         TableChange::RenameColumn { column, to } => {
             find_column(&column)?;
-            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, &column)?;
+            aggregates::refuse_column_in_use(&engine.snapshot(), name, table.kept_id(), &column)?;
             payload::check_rename(&engine.snapshot(), name, table, (&column, &to))?;
             Ok(engine.rename_column(database, schema, of, &column, &to)?)
         }
@@ -71,7 +71,7 @@ pub(super) fn alter_table(
         TableChange::Rename { to } => {
             let snapshot = engine.snapshot();
             refuse_view(&snapshot, name, &to)?;
-            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.id);
+            let reads = |it: &AggregateSource| aggregates::reads_table(it, table.kept_id());
             aggregates::refuse_in_use(&snapshot, name, reads)?;
             Ok(engine.rename_table(database, schema, of, &to)?)
         }
@@ -108,7 +108,7 @@ fn change_type(
         };
         return Err(refused.about(Part::Other));
     }
-    aggregates::refuse_column_in_use(&engine.snapshot(), name, table.id, column)?;
+    aggregates::refuse_column_in_use(&engine.snapshot(), name, table.kept_id(), column)?;
     engine.change_type(database, schema, of, column, to)?;
     Ok(
         engine.declare_column(database, schema, of, column, |declared| {
@@ -146,12 +146,12 @@ fn set(
         hypertables::compression::set(engine, name, table, change)?;
     }
     if settings.retention_ns != table.settings.retention_ns {
-        let checked = check_retention(engine, table.id, settings.retention_ns);
+        let checked = check_retention(engine, table.kept_id(), settings.retention_ns);
         checked.map_err(|reason| {
             let policy = "retention";
             DefineError::Policy { policy, reason }.about(Part::Other)
         })?;
-        note_retention(engine, name, table.id)?;
+        note_retention(engine, name, table.kept_id())?;
     }
     if settings != table.settings {
         engine.set_table(database, schema, of, settings)?;

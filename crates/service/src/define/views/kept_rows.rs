@@ -86,7 +86,7 @@ pub(in crate::define) fn note_retentions(
                 schema: schema.to_owned(),
                 table,
             };
-            note_retention(engine, &name, found.id)?;
+            note_retention(engine, &name, found.kept_id())?;
         }
     }
     Ok(())

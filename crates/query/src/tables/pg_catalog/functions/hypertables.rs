@@ -47,7 +47,7 @@ fn hypertable(asked: &Asked, cells: &[Cell]) -> Result<(i64, Arc<TableSchema>), 
     };
     let within = (catalogue.database.as_str(), catalogue.schema_of(object));
     if let Of::Series(table) = &object.of
-        && dimensions_of(asked.reading.snapshot(), within, table.id).is_some()
+        && dimensions_of(asked.reading.snapshot(), within, table.kept_id()).is_some()
     {
         return Ok((object.oid, Arc::clone(table)));
     }

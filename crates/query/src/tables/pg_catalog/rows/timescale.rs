@@ -50,7 +50,7 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
             continue;
         };
         let within = (catalogue.database.as_str(), catalogue.schema_of(object));
-        let found = define::dimensions_of(source.reading.snapshot(), within, table.id);
+        let found = define::dimensions_of(source.reading.snapshot(), within, table.kept_id());
         let Some(define::Dimensions { space }) = found else {
             continue;
         };
@@ -154,7 +154,7 @@ fn dimensions(
         schema: catalogue.schema_of(object).to_owned(),
         table: object.name.clone(),
     };
-    let now = define::integer_now_of(source.reading.snapshot(), &name, table.id);
+    let now = define::integer_now_of(source.reading.snapshot(), &name, table.kept_id());
     let now = now.map(|function| function.name.table);
     let mut row = |nth: i64, name: &str, partitions: Option<i64>| {
         let is_time = nth == 1;

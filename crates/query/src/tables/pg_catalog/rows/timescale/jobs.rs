@@ -46,7 +46,7 @@ fn target<'a>(catalogue: &'a Catalogue, job: &Job) -> Option<&'a Object> {
     }
     let mut objects = catalogue.objects.iter();
     objects.find(
-        |object| matches!(&object.of, Of::Series(table) if i64::from(table.id.0) == job.target),
+        |object| matches!(&object.of, Of::Series(table) if i64::from(table.kept_id().0) == job.target),
     )
 }
 
