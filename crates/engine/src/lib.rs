@@ -83,7 +83,8 @@ pub use engine::{
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{
-    Element, Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX, array_elements, array_text,
+    Element, Json, LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX, Spelled, SpelledZone,
+    array_elements, array_text, spelled,
 };
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;

@@ -11,6 +11,7 @@ pub use nilometer_service::{OverMemory, Position};
 
 mod arguments;
 mod class;
+mod copied;
 mod too_many_rows;
 
 pub(crate) use arguments::NO_FUNCTION;
@@ -520,6 +521,9 @@ fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error 
         DataFusionError::External(inner) => {
             if let Some(rows) = inner.downcast_ref::<TooManyRows>() {
                 return rows.clone().into();
+            }
+            if let Some(own) = inner.downcast_ref::<Error>().and_then(Error::copied) {
+                return own;
             }
             match inner.downcast_ref::<OverMemory>() {
                 Some(memory) => Error::Memory(*memory),

@@ -7,6 +7,7 @@ mod call;
 mod change;
 mod described;
 mod explained;
+mod filled;
 mod routine;
 mod session;
 mod show;
@@ -317,6 +318,7 @@ impl Sql {
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
             Statement::Change(_)
+            | Statement::Fill(_)
             | Statement::Call(_)
             | Statement::CallOfRows(_)
             | Statement::Aggregate(_)
@@ -333,6 +335,10 @@ impl Sql {
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
+            }
+            Statement::Fill(table) => {
+                let rows = Box::pin(self.fill(database, *table)).await?;
+                Ok(Answer::of_rows(rows, running, &shared.options))
             }
             Statement::Aggregate(statement) => {
                 Box::pin(self.aggregate(&reading, &place, statement)).await?;

@@ -3,6 +3,7 @@
 mod aggregate;
 mod bounds;
 mod change;
+mod filled;
 mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
@@ -30,6 +31,7 @@ use headings::Headings;
 
 pub(crate) use aggregate::{AggregateStatement, WrittenAggregate};
 pub(crate) use change::WrittenChange;
+pub(crate) use filled::FilledTable;
 pub(crate) use routine::ProcedureCall;
 pub(crate) use show::{Show, unknown_setting};
 pub(crate) use timescale::{Bound, Call, CallOfRows, What, together};
@@ -62,6 +64,8 @@ pub(crate) enum Statement {
     Truncate(Box<ast::Truncate>),
     Show(Show),
     Change(WrittenChange),
+    /// A table with the rows of a query.
+    Fill(Box<FilledTable>),
     /// A call that changes a table.
     Call(Box<Call>),
     /// One for each row of a query.
@@ -89,6 +93,7 @@ impl Statement {
             self,
             Self::Show(_)
                 | Self::Change(_)
+                | Self::Fill(_)
                 | Self::Call(_)
                 | Self::CallOfRows(_)
                 | Self::Aggregate(_)
@@ -254,6 +259,11 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     .contains(&first)
     {
         return Ok(None);
+    }
+    if words == ["create", "table"]
+        && let Some(filled) = filled::read(tokens, sql)?
+    {
+        return Ok(Some(Statement::Fill(Box::new(filled))));
     }
     let dialect = GenericDialect {};
     let mut grammar = Grammar::new(tokens.to_vec(), &dialect);

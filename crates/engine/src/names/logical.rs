@@ -7,6 +7,7 @@ mod array;
 mod arrays;
 mod decimal;
 mod json;
+mod spelling;
 mod text;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub use array::{Element, elements as array_elements, joined as array_text};
 pub(crate) use decimal::Decimal;
 use decimal::{Unread, sortable, unsortable};
 pub use json::Json;
+pub use spelling::{Spelled, SpelledZone, spelled};
 use text::IntervalParts;
 
 /// The longest time of a day.
@@ -417,7 +419,7 @@ impl LogicalType {
             Self::Varchar(_) | Self::Char(_) => Stored::Text(self.letters(text)?.to_owned()),
             Self::Uuid => Stored::Bytes(text::uuid(trimmed).ok_or_else(wrong)?),
             Self::Date => Stored::I64(text::date(trimmed).ok_or_else(wrong)?),
-            Self::Timestamp => Stored::I64(text::timestamp(trimmed).ok_or_else(wrong)?.0),
+            Self::Timestamp => Stored::I64(text::timestamp(trimmed).ok_or_else(wrong)?),
             Self::TimestampTz => Stored::I64(text::moment(trimmed).ok_or_else(wrong)?),
             Self::Time => Stored::I64(text::time_of_day(trimmed).ok_or_else(wrong)?),
             Self::Interval => {

@@ -380,11 +380,12 @@ impl JsonFunction {
                 Some(make::concat(json, second))
             }
             Call::Delete => {
-                let (Some(json), Some(key)) = (json()?, rest.first().and_then(|it| it.key(row)))
-                else {
+                let second = rest.first();
+                let (Some(json), Some(keys)) = (json()?, second.and_then(|it| it.keys(row))) else {
                     return Ok(None);
                 };
-                Some(make::without(json, &key)?)
+                let without = |json, key| make::without(json, &key);
+                Some(keys?.into_iter().try_fold(json, without)?)
             }
             Call::StripNulls => json()?.map(make::without_nulls),
             // Of whole columns.
@@ -587,6 +588,15 @@ impl Argument {
                 .then(|| Key::Place(numbers.value(row)));
         }
         self.text(row).map(|text| Key::Name(text.to_owned()))
+    }
+
+    /// What is deleted: a key, or each of an array's names, of which a NULL is passed over.
+    fn keys(&self, row: usize) -> Option<Result<Vec<Key>>> {
+        if let Some(key) = self.key(row) {
+            return Some(Ok(vec![key]));
+        }
+        let names = self.names(row)?;
+        Some(names.map(|names| names.into_iter().flatten().map(Key::Name).collect()))
     }
 
     /// A path: an array of texts, or one as text.

@@ -36,7 +36,7 @@ use crate::semantics::float_key::{self, CompareFloats};
 use crate::semantics::intervals::Intervals;
 use crate::semantics::lateral::FirstOfEach;
 use crate::semantics::logic::{
-    DECORRELATE, KeepLists, MarkSubqueries, NullableSubqueries, SpellSubqueries,
+    DECORRELATE, KeepLists, MarkSubqueries, NullableSubqueries, SelectRows, SpellSubqueries,
 };
 use crate::semantics::numbers::ExactNumbers;
 use crate::semantics::outer::OuterRows;
@@ -67,6 +67,7 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(DistinctOnce));
     rules.insert(0, Arc::new(WindowKeys));
     rules.insert(0, Arc::new(TypedCasts));
+    rules.insert(0, Arc::new(SelectRows));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(JsonKeys));

@@ -3,7 +3,8 @@
 //! The planner settles such a pair on times with a zone too, but reads the clock in UTC whatever the session's zone is.
 //!
 //! Does: turn clocks into instants where they are compared with instants, joined, cast to them or stand in one column with them;
-//! turn instants into what the clock of the session shows where they are cast to times without a zone or to dates. Does not: read
+//! turn instants into what the clock of the session shows where they are cast to times without a zone or to dates, and where they are
+//! taken apart (`extract`, `date_trunc`, `to_char`). Does not: read
 //! texts (`times` has done so before), or look into views, which are in UTC for whoever reads them.
 
 use std::sync::Arc;
@@ -45,6 +46,9 @@ const UNIFYING: [&str; 12] = [
     "nullif",
     "nvl",
 ];
+
+/// Functions that take a time apart.
+const ON_CLOCK: [&str; 3] = ["date_part", "date_trunc", "to_char"];
 
 /// Functions over windows with a value to take where there is none.
 const WITH_DEFAULT: [&str; 2] = ["lag", "lead"];
@@ -180,6 +184,12 @@ impl Clocks<'_> {
                 part = cast_to(clock_of(now, self.zone), &DataType::Date32);
                 true
             }
+            Expr::ScalarFunction(call) if ON_CLOCK.contains(&call.func.name()) => {
+                let Expr::ScalarFunction(call) = part else {
+                    return internal_err!("a call is no call any more");
+                };
+                return Ok(self.on_clock(call));
+            }
             Expr::ScalarFunction(call) => self.call(call),
             Expr::WindowFunction(call) if WITH_DEFAULT.contains(&call.fun.name()) => {
                 self.unify(&mut call.params.args)
@@ -215,6 +225,43 @@ impl Clocks<'_> {
         UNIFYING.contains(&name) && self.unify(&mut call.args)
     }
 
+    /// A call that takes a time apart, of the clock of the zone: `extract`, `to_char`, `date_trunc`.
+    fn on_clock(&self, mut call: ScalarFunction) -> Transformed<Expr> {
+        let place = match (call.func.name(), call.args.as_slice()) {
+            ("date_part", [part, _]) if !says_instants(part) => 1,
+            ("to_char", [_, pattern]) if !shows_zone(pattern) => 0,
+            ("date_trunc", [unit, _]) if self.depends_on_zone(unit) => 1,
+            _ => return Transformed::no(Expr::ScalarFunction(call)),
+        };
+        let is_truncated = call.func.name() == "date_trunc";
+        let Some(time) = call.args.get_mut(place) else {
+            return Transformed::no(Expr::ScalarFunction(call));
+        };
+        // In UTC the planner does it by itself.
+        if self.zone.is_utc() || self.kind(time) != Some(Kind::Instant) {
+            return Transformed::no(Expr::ScalarFunction(call));
+        }
+        *time = clock_of(std::mem::take(time), self.zone);
+        let call = Expr::ScalarFunction(call);
+        Transformed::yes(if is_truncated {
+            instant_of(call, self.zone)
+        } else {
+            call
+        })
+    }
+
+    /// Whether where a unit of this name begins depends on the zone: days and more, and hours where a clock is off by parts of one. Other hours
+    /// stay as they are, since one that comes twice would become one.
+    fn depends_on_zone(&self, unit: &Expr) -> bool {
+        let Some(unit) = lower(unit) else {
+            return true;
+        };
+        match unit.as_str() {
+            "hour" => !self.zone.has_whole_hours(),
+            unit => !["minute", "second", "millisecond", "microsecond"].contains(&unit),
+        }
+    }
+
     fn cast(&self, expr: &mut Expr, to: &DataType) -> bool {
         let (from, to) = (self.kind(expr), kind_of(to));
         if is_clock(from) && to == Some(Kind::Instant) {
@@ -246,6 +293,28 @@ impl Clocks<'_> {
             _ => Ok(false),
         }
     }
+}
+
+/// A literal that is text, in lower case.
+fn lower(expr: &Expr) -> Option<String> {
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
+    let text = value.try_as_str().flatten()?;
+    Some(text.trim_matches(['\'', '"']).to_ascii_lowercase())
+}
+
+/// Whether a part is of the instant itself.
+fn says_instants(part: &Expr) -> bool {
+    lower(part).is_some_and(|part| part == "epoch" || part.starts_with("timezone"))
+}
+
+/// Whether a pattern shows the zone, which a clock does not know.
+fn shows_zone(pattern: &Expr) -> bool {
+    lower(pattern).is_none_or(|pattern| {
+        let mut marks = ["tz", "of", "%z", "%:z", "%+"].iter();
+        marks.any(|mark| pattern.contains(mark))
+    })
 }
 
 /// The keys of a join, which are compared pair by pair; set operations are joins too.

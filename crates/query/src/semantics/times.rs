@@ -19,6 +19,8 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
 };
 
+use nilometer_engine::spelled;
+
 use crate::error::Error;
 use crate::function::arrays::{element_of, of_text};
 use crate::function::{COALESCE, GAPFILL, TIME_BUCKET, is_temporal};
@@ -294,6 +296,11 @@ impl Reader<'_> {
             let call = ScalarFunction::new_udf(function, vec![*expr]);
             return Ok(Transformed::yes(Expr::ScalarFunction(call)));
         }
+        if *cast.field.data_type() == DataType::Date32
+            && let Some(day) = text(&cast.expr).and_then(day)
+        {
+            return Ok(Transformed::yes(day));
+        }
         let DataType::Timestamp(_, zone) = cast.field.data_type() else {
             return Ok(Transformed::no(Expr::Cast(cast)));
         };
@@ -415,6 +422,16 @@ impl Reader<'_> {
     fn one(&self, text: &str, has_zone: bool) -> Result<i64> {
         nanoseconds(text, has_zone.then_some(self.zone)).map_err(wrong)
     }
+}
+
+/// The day of a text that PostgreSQL reads and the library does not: `Jan 5 2024`.
+fn day(text: &str) -> Option<Expr> {
+    let day = ScalarValue::try_from_string(text.to_owned(), &DataType::Date32);
+    if day.is_ok() {
+        return None;
+    }
+    let days = i32::try_from(spelled(text)?.days).ok()?;
+    Some(Expr::Literal(ScalarValue::Date32(Some(days)), None))
 }
 
 /// The time that a text says, which there must be; without a zone what the clock shows.

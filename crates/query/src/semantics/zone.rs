@@ -1,7 +1,7 @@
 //! Times as text in a time zone: how a statement's literals are read.
 //!
-//! Does: read a date, a time of day down to minutes or nanoseconds, and an offset or the name of a zone; say on which side
-//! of all times one lies that is too far away. Does not: read UUIDs (`function::text_time`), or files of other programs.
+//! Does: read a date, a time of day down to minutes or nanoseconds, and an offset or the name of a zone, in ISO 8601 or else as
+//! PostgreSQL reads them (the engine's `spelled`); say on which side of all times one lies that is too far away. Does not: read UUIDs (`function::text_time`), or files of other programs.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,7 +9,12 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use chrono::{Datelike, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
 
+use nilometer_engine::{Spelled, SpelledZone, spelled};
+
 use crate::error::Error;
+
+/// Nanoseconds of a second.
+const SECOND_NS: i128 = 1_000_000_000;
 
 /// The zone of a session that names none.
 const UTC: &str = "UTC";
@@ -73,26 +78,44 @@ impl Zone {
         &*self.name == UTC
     }
 
+    /// Whether its clock is off by whole hours, as far as this century's first days say.
+    pub(crate) fn has_whole_hours(&self) -> bool {
+        const NEW_YEAR_2001_NS: i64 = 978_307_200_000_000_000;
+        let clock = self.clock(NEW_YEAR_2001_NS);
+        clock.is_some_and(|ns| ns % 3_600_000_000_000 == 0)
+    }
+
     /// The time that a text says, in this zone where it does not name one; or why it is none.
     pub(crate) fn read(&self, text: &str) -> Result<Instant, String> {
-        let (local, zone) = match split(text) {
-            Ok(Said::Time(local, zone)) => (local, zone),
-            Ok(Said::Beyond(instant)) => return Ok(instant),
-            Err(why) => return Err(self.refusal(text, why)),
+        self.read_iso(text).or_else(|why| {
+            let read = spelled(text).and_then(|read| self.instant_of(read));
+            read.ok_or_else(|| self.refusal(text, why))
+        })
+    }
+
+    fn read_iso(&self, text: &str) -> Result<Instant, &'static str> {
+        let (local, zone) = match split(text)? {
+            Said::Time(local, zone) => (local, zone),
+            Said::Beyond(instant) => return Ok(instant),
         };
         let tz = match zone {
             "" => self.tz,
             "Z" | "z" | "GMT" => Self::default().tz,
-            named => match Tz::from_str(named) {
-                Ok(tz) => tz,
-                Err(_) => return Err(self.refusal(text, "its time zone is not known")),
-            },
+            named => Tz::from_str(named).map_err(|_| "its time zone is not known")?,
         };
-        let time = utc(local, tz);
-        Ok(match time.and_utc().timestamp_nanos_opt() {
-            Some(ns) => Instant::At(ns),
-            None if time.and_utc().timestamp() < 0 => Instant::Before,
-            None => Instant::After,
+        Ok(instant_at(utc(local, tz)))
+    }
+
+    /// When it is that another spelling says; `None` = its zone is not known.
+    fn instant_of(&self, read: Spelled<'_>) -> Option<Instant> {
+        let tz = match read.zone {
+            SpelledZone::Offset(east) => return Some(instant_east(read, i128::from(east))),
+            SpelledZone::Unsaid => self.tz,
+            SpelledZone::Name(name) => Tz::from_str(name).ok()?,
+        };
+        Some(match clock_of(read) {
+            Ok(local) => instant_at(utc(local, tz)),
+            Err(beyond) => beyond,
         })
     }
 
@@ -100,13 +123,12 @@ impl Zone {
     pub(crate) fn read_clock(text: &str) -> Result<Instant, String> {
         let utc = Self::default();
         match split(text) {
-            Ok(Said::Time(local, _)) => Ok(match local.and_utc().timestamp_nanos_opt() {
-                Some(ns) => Instant::At(ns),
-                None if local.and_utc().timestamp() < 0 => Instant::Before,
-                None => Instant::After,
-            }),
+            Ok(Said::Time(local, _)) => Ok(instant_at(local)),
             Ok(Said::Beyond(instant)) => Ok(instant),
-            Err(why) => Err(utc.refusal(text, why)),
+            Err(why) => match spelled(text) {
+                Some(read) => Ok(instant_east(read, 0)),
+                None => Err(utc.refusal(text, why)),
+            },
         }
     }
 
@@ -134,6 +156,41 @@ impl Zone {
             self.name
         )
     }
+}
+
+/// The instant of a time in UTC.
+fn instant_at(time: NaiveDateTime) -> Instant {
+    match time.and_utc().timestamp_nanos_opt() {
+        Some(ns) => Instant::At(ns),
+        None if time.and_utc().timestamp() < 0 => Instant::Before,
+        None => Instant::After,
+    }
+}
+
+/// The instant at which a clock so many seconds east of UTC shows a time.
+fn instant_east(read: Spelled<'_>, east: i128) -> Instant {
+    let seconds = i128::from(read.days) * 86_400 - east;
+    let ns = seconds * SECOND_NS + i128::from(read.ns);
+    match i64::try_from(ns) {
+        Ok(ns) => Instant::At(ns),
+        Err(_) if ns < 0 => Instant::Before,
+        Err(_) => Instant::After,
+    }
+}
+
+/// What the clock shows, or on which side of the calendar that is.
+fn clock_of(read: Spelled<'_>) -> Result<NaiveDateTime, Instant> {
+    let midnight = read.days.checked_mul(86_400);
+    let midnight = midnight.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0));
+    let time = midnight.and_then(|it| {
+        it.naive_utc()
+            .checked_add_signed(Duration::nanoseconds(read.ns))
+    });
+    time.ok_or(if read.days < 0 {
+        Instant::Before
+    } else {
+        Instant::After
+    })
 }
 
 /// What a time says that is further away than any that is kept.
@@ -313,6 +370,20 @@ mod tests {
         ] {
             assert_eq!(at("UTC", text), Some(seconds * NS), "{text}");
         }
+        // PostgreSQL's other spellings.
+        for (text, seconds) in [
+            ("2024-01-01Z", 1_704_067_200),
+            ("2024-01-01 5:00:00+1", 1_704_081_600),
+            ("Mon Jan 01 05:00:00 2024 PST", 1_704_114_000),
+            ("2024/1/1 5:00 AM", 1_704_085_200),
+            ("Jan 1 2024 05:00 Europe/Berlin", 1_704_081_600),
+        ] {
+            assert_eq!(at("UTC", text), Some(seconds * NS), "{text}");
+        }
+        assert_eq!(
+            at("Europe/Berlin", "1/1/2024 5:00"),
+            Some(1_704_081_600 * NS)
+        );
         let fraction = at("UTC", "1970-01-01 00:00:01.2500000019");
         assert_eq!(fraction, Some(1_250_000_001));
         for text in [

@@ -6,19 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::Value;
 use futures::StreamExt;
+use nilometer_engine::nearest;
 use nilometer_service::Running;
 
 use super::Sql;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::blocking;
-use crate::statement::name::NameScope;
+use crate::statement::name::{Name, NameScope};
 use crate::statement::{Call, CallOfRows, Statement, What};
 use crate::write::call::{self, Done};
 
@@ -35,7 +37,10 @@ impl Sql {
         place: NameScope,
         running: Running,
     ) -> Result<Answer, Error> {
+        // Before anything is changed: a column may be none of its answer.
+        let places = chosen(&call::schema(&call), &call)?;
         let answer = self.called(&call, &place).await?;
+        let answer = shown(answer, &call, places.as_deref())?;
         if call.is_procedure {
             return Ok(Answer::of_rows(0, running, self.options()));
         }
@@ -63,6 +68,11 @@ impl Sql {
         for call in &asked {
             answers.push(self.called(call, &place).await?);
         }
+        if let Some(heading) = &calls.counted {
+            let rows = answers.iter().map(RecordBatch::num_rows).sum();
+            let answer = count(rows, heading)?;
+            return Ok(Answer::of_batch(answer, running, self.options()));
+        }
         let answer = match answers.first() {
             Some(first) => {
                 let joined = concat_batches(&first.schema(), &answers);
@@ -76,8 +86,16 @@ impl Sql {
     /// The columns of what a call answers; `None` = nothing.
     pub(super) fn called_columns(statement: &Statement) -> Result<Option<SchemaRef>, Error> {
         match statement {
-            Statement::Call(call) if !call.is_procedure => Ok(Some(call::schema(call))),
-            Statement::CallOfRows(calls) => Ok(Some(call::schema(&calls.stand_in()?))),
+            Statement::Call(call) if !call.is_procedure => {
+                let schema = call::schema(call);
+                let places = chosen(&schema, call)?;
+                let empty = RecordBatch::new_empty(schema);
+                Ok(Some(shown(empty, call, places.as_deref())?.schema()))
+            }
+            Statement::CallOfRows(calls) => Ok(Some(match &calls.counted {
+                Some(heading) => count(0, heading)?.schema(),
+                None => call::schema(&calls.stand_in()?),
+            })),
             _ => Ok(None),
         }
     }
@@ -109,6 +127,52 @@ impl Sql {
             }
         }
     }
+}
+
+/// The places of the columns that a call is asked for; `None` = of all of them.
+fn chosen(schema: &SchemaRef, call: &Call) -> Result<Option<Vec<usize>>, Error> {
+    let Some(columns) = &call.columns else {
+        return Ok(None);
+    };
+    let names = || schema.fields().iter().map(|field| field.name().clone());
+    let place = |(name, _): &(Name, String)| {
+        let mut all = names();
+        all.position(|known| known == name.text)
+            .ok_or_else(|| Error::UnknownColumn {
+                name: name.text.clone(),
+                nearest: nearest(&name.text, names()),
+                position: name.position,
+            })
+    };
+    columns
+        .iter()
+        .map(place)
+        .collect::<Result<_, _>>()
+        .map(Some)
+}
+
+/// The columns at these places under their headings.
+fn shown(answer: RecordBatch, call: &Call, places: Option<&[usize]>) -> Result<RecordBatch, Error> {
+    let (Some(places), Some(columns)) = (places, &call.columns) else {
+        return Ok(answer);
+    };
+    let wrong = |error: ArrowError| Error::internal(error.to_string());
+    let rows = answer.num_rows();
+    let answer = answer.project(places).map_err(wrong)?;
+    let fields = answer.schema_ref().fields().iter().zip(columns);
+    let fields = fields.map(|(field, (_, heading))| Field::clone(field).with_name(heading));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, answer.columns().to_vec(), &options).map_err(wrong)
+}
+
+/// The number of answers.
+fn count(rows: usize, heading: &str) -> Result<RecordBatch, Error> {
+    let field = Field::new(heading, DataType::Int64, false);
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let column = Arc::new(Int64Array::from(vec![rows]));
+    RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column])
+        .map_err(|error| Error::internal(error.to_string()))
 }
 
 /// A value of a row as a literal.

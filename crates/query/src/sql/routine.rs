@@ -263,6 +263,7 @@ impl Sql {
                     "a procedure calls no other; write the statements of both into one"
                 }
                 Statement::Change(_)
+                | Statement::Fill(_)
                 | Statement::Call(_)
                 | Statement::CallOfRows(_)
                 | Statement::Aggregate(_)

@@ -3,6 +3,8 @@
 //! Does: read `CREATE`, `ALTER` and `DROP MATERIALIZED VIEW` and `CALL refresh_continuous_aggregate`. Does not: say whether a query
 //! can be computed bucket by bucket (`planning/incremental.rs` does), or carry anything out (`sql/aggregate.rs` does).
 
+mod columns;
+
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -52,6 +54,16 @@ pub(super) struct Data {
     position: Option<Position>,
 }
 
+impl Data {
+    pub(super) fn is_with(self) -> bool {
+        self.with
+    }
+
+    pub(super) fn position(self) -> Option<Position> {
+        self.position
+    }
+}
+
 /// Takes it off.
 pub(super) fn take_data(tokens: &mut Vec<TokenWithSpan>) -> Option<Data> {
     let is_word = |token: &Token, wanted: &str| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
@@ -92,6 +104,11 @@ pub(super) fn create(
 ) -> Result<AggregateStatement, Error> {
     let if_not_exists = grammar.if_not_exists();
     let view = grammar.path()?;
+    let names = if matches!(grammar.peek(), Token::LParen) {
+        grammar.names()?
+    } else {
+        Vec::new()
+    };
     let at = grammar.position();
     let settings = if grammar.word("with") {
         settings::parse(grammar)?
@@ -107,12 +124,15 @@ pub(super) fn create(
     }
     grammar.expect_word("AS")?;
     let position = grammar.position();
-    grammar.query()?;
+    let parsed = grammar.query()?;
     let end = grammar
         .position()
         .or_else(|| data.and_then(|data| data.position));
     let query = between(sql, position, end).trim();
-    let query = query.trim_end_matches(';').trim_end().to_owned();
+    let query = match names.as_slice() {
+        [] => query.trim_end_matches(';').trim_end().to_owned(),
+        names => columns::named(*parsed, names)?.to_string(),
+    };
     Ok(AggregateStatement::Create(Box::new(WrittenAggregate {
         view,
         if_not_exists,

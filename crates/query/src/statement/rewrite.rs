@@ -23,8 +23,8 @@ mod unnest;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause,
-    Query, TableFactor, TimezoneInfo, Value, VisitorMut,
+    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, LimitClause, Query, TableFactor, TimezoneInfo, Value, VisitorMut,
 };
 
 use crate::error::Error;
@@ -40,7 +40,7 @@ pub(crate) use clauses::{explain_options, insert_alias, overriding};
 pub(crate) use enums::casts_to_own;
 pub(crate) use operators::exists::question_marks;
 pub(crate) use operators::symmetric::between_symmetric;
-use operators::{any, modulo, precedence, similar, symmetric};
+use operators::{any, like, modulo, precedence, similar, symmetric};
 
 /// Puts conditions together as `PostgreSQL` reads them, in a statement whose parameters have no values yet: their types come from
 /// where they stand.
@@ -77,6 +77,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         modulo::rewrite(expr);
         arrays::rewrite(expr);
         any::rewrite(expr);
+        like::rewrite(expr);
         name_tuple(expr);
         name_time_zone(expr);
         truncate_in_zone(expr);
@@ -108,7 +109,9 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
                         *expr = read;
                     }
                 }
+                "array_remove" if removes_null(function) => without_nulls(function),
                 "array_remove" => change_all(function, "array_remove_n", 2),
+                "array_agg" | "string_agg" => order_distinct(function),
                 "array_replace" => change_all(function, "array_replace_n", 3),
                 _ => {}
             }
@@ -392,6 +395,55 @@ fn change_all(function: &mut Function, counted: &str, args: usize) {
         let every = FunctionArgExpr::Expr(Expr::value(every));
         list.args.push(FunctionArg::Unnamed(every));
         function.name = of_one(counted);
+    }
+}
+
+/// `array_agg(DISTINCT x)` in the order of `x`, as `PostgreSQL` sorts to find what is equal; the library's order is any.
+fn order_distinct(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    let is_ordered =
+        |clause: &FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
+    if list.duplicate_treatment != Some(ast::DuplicateTreatment::Distinct)
+        || list.clauses.iter().any(is_ordered)
+        || function.over.is_some()
+    {
+        return;
+    }
+    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(value))) = list.args.first() {
+        let order = ast::OrderByExpr {
+            expr: value.clone(),
+            options: ast::OrderByOptions {
+                asc: None,
+                nulls_first: None,
+            },
+            with_fill: None,
+        };
+        list.clauses
+            .push(FunctionArgumentClause::OrderBy(vec![order]));
+    }
+}
+
+/// Whether it is `array_remove(list, NULL)`, for which the library's answer is NULL.
+fn removes_null(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else {
+        return false;
+    };
+    let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(element))] = list.args.as_slice() else {
+        return false;
+    };
+    let element = match element {
+        Expr::Cast { expr, .. } => expr,
+        element => element,
+    };
+    matches!(element, Expr::Value(value) if value.value == Value::Null)
+}
+
+fn without_nulls(function: &mut Function) {
+    if let FunctionArguments::List(list) = &mut function.args {
+        list.args.truncate(1);
+        function.name = of_one("array_compact");
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Call {
     pub(crate) what: What,
     /// Whether its answer is a table, and not one value of all columns.
     pub(crate) is_table: bool,
+    /// The columns of the table that are asked for, with their headings; `None` = all.
+    pub(crate) columns: Option<Vec<(Name, String)>>,
     /// By `by_range` or `by_hash`, which have a shorter answer.
     pub(crate) is_by_dimension: bool,
     /// By CALL, which answers nothing.
@@ -94,6 +96,8 @@ pub(crate) struct CallOfRows {
     /// The query whose columns are the arguments at `places`.
     pub(crate) query: String,
     places: Vec<usize>,
+    /// What the number of the answers is called, where that is asked for and not they.
+    pub(crate) counted: Option<String>,
 }
 
 /// Whether a statement may be such a call.
@@ -128,8 +132,11 @@ struct Written<'a> {
     is_procedure: bool,
     /// It is called for the rows of something.
     has_rows: bool,
+    /// The answers of its rows are counted.
+    is_counted: bool,
     /// What its column is called.
     alias: Option<String>,
+    columns: Option<Vec<(Name, String)>>,
     position: Option<Position>,
 }
 
@@ -152,7 +159,9 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
             is_alone: true,
             is_procedure: true,
             has_rows: false,
+            is_counted: false,
             alias: None,
+            columns: None,
             position: called.position,
         });
     }
@@ -162,17 +171,27 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
+    let mut is_counted = false;
     let (name, arguments, is_table) = match (select.projection.as_slice(), select.from.as_slice()) {
-        ([SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }], _) => {
-            let Expr::Function(function) = expr else {
-                return None;
-            };
+        (
+            [
+                SelectItem::UnnamedExpr(Expr::Function(function))
+                | SelectItem::ExprWithAlias {
+                    expr: Expr::Function(function),
+                    ..
+                },
+            ],
+            from,
+        ) => {
+            let inner = counted(function).filter(|_| !from.is_empty());
+            is_counted = inner.is_some();
+            let function = inner.unwrap_or(function);
             let FunctionArguments::List(list) = &function.args else {
                 return None;
             };
             (&function.name, list.args.as_slice(), false)
         }
-        ([SelectItem::Wildcard(_)], [from]) if from.joins.is_empty() => match &from.relation {
+        (_, [from]) if from.joins.is_empty() => match &from.relation {
             TableFactor::Table {
                 name,
                 args: Some(args),
@@ -182,6 +201,11 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
             _ => return None,
         },
         _ => return None,
+    };
+    let columns = match select.projection.as_slice() {
+        _ if !is_table => None,
+        [SelectItem::Wildcard(_)] => None,
+        items => Some(items.iter().map(column).collect::<Option<_>>()?),
     };
     let called = name.0.last().and_then(ast::ObjectNamePart::as_ident)?;
     let called = Name::from(called);
@@ -198,9 +222,41 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
         is_alone,
         is_procedure: false,
         has_rows: !is_table && !select.from.is_empty(),
+        is_counted,
         alias,
+        columns,
         position: called.position,
     })
+}
+
+/// The call in `count(call)`.
+fn counted(function: &ast::Function) -> Option<&ast::Function> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let is_plain = list.duplicate_treatment.is_none() && function.filter.is_none();
+    let is_count = function.name.to_string().eq_ignore_ascii_case("count");
+    (is_plain && is_count && function.over.is_none()).then_some(inner)
+}
+
+/// A column of what a call answers as a table, and its heading.
+fn column(item: &SelectItem) -> Option<(Name, String)> {
+    let (expr, alias) = match item {
+        SelectItem::UnnamedExpr(expr) => (expr, None),
+        SelectItem::ExprWithAlias { expr, alias } => (expr, Some(Name::from(alias).text)),
+        _ => return None,
+    };
+    let name = match expr {
+        Expr::Identifier(name) => Name::from(name),
+        Expr::CompoundIdentifier(parts) => Name::from(parts.last()?),
+        _ => return None,
+    };
+    let heading = alias.unwrap_or_else(|| name.text.clone());
+    Some((name, heading))
 }
 
 /// Whether a statement is a call, whatever its arguments are.
@@ -233,6 +289,7 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
     Ok(Some(Call {
         what,
         is_table,
+        columns: call.columns,
         is_by_dimension,
         is_procedure: call.is_procedure,
         heading: call.alias.unwrap_or_else(|| function.clone()),
@@ -282,11 +339,31 @@ pub(super) fn read_rows(statement: &ast::Statement) -> Result<Option<CallOfRows>
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.projection = columns;
     }
+    let heading = || call.alias.unwrap_or_else(|| "count".to_owned());
+    let counted = call.is_counted.then(heading);
+    let mut statement = statement.clone();
+    if counted.is_some() {
+        without_count(&mut statement);
+    }
     Ok(Some(CallOfRows {
-        statement: statement.clone(),
+        statement,
         query: query.to_string(),
         places,
+        counted,
     }))
+}
+
+/// The call in place of `count(call)`.
+fn without_count(statement: &mut ast::Statement) {
+    if let ast::Statement::Query(query) = statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+        && let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
+            select.projection.as_mut_slice()
+        && let Expr::Function(function) = expr
+        && let Some(inner) = counted(function)
+    {
+        *expr = Expr::Function(inner.clone());
+    }
 }
 
 /// What is cast to the name of a table, as it is: a chunk is none. `format('%I.%I', schema, name)` joins the two: the names of

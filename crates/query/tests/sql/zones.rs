@@ -137,6 +137,48 @@ async fn instants_become_what_the_clock_of_the_session_shows() {
     .await;
 }
 
+/// A report by the hour of the day was off by the zone for whoever had set one: `extract`, `date_trunc` and `to_char` went by UTC, where
+/// `PostgreSQL` goes by the clock of the session.
+#[tokio::test]
+async fn instants_are_taken_apart_by_the_clock_of_the_session() {
+    check(&[
+        (
+            "SELECT extract(hour FROM time), date_part('minute', time), extract(epoch FROM time) FROM m ORDER BY time",
+            &["5|0|1704081600.0", "6|0|1704085200.0", "7|0|1704088800.0"],
+        ),
+        (
+            "SELECT extract(day FROM t), extract(dow FROM t), extract(doy FROM t), extract(year FROM t), to_char(t, 'YYYY-MM-DD HH24:MI') FROM (SELECT timestamptz '2023-12-31 23:30Z' AS t) x",
+            &["1|1|1|2024|2024-01-01 00:30"],
+        ),
+        (
+            "SELECT date_trunc('day', t), date_trunc('month', t), date_trunc('year', t), date_trunc('hour', t) FROM (SELECT timestamptz '2024-06-30 22:30Z' AS t) x",
+            &["2024-06-30T22:00:00Z|2024-06-30T22:00:00Z|2023-12-31T23:00:00Z|2024-06-30T22:00:00Z"],
+        ),
+        (
+            "SELECT date_trunc('day', time) AS day, count(*) FROM m GROUP BY day",
+            &["2023-12-31T23:00:00Z|3"],
+        ),
+        (
+            "SELECT date_trunc('day', time) = timestamptz '2024-01-01', count(*) FROM m GROUP BY 1",
+            &["true|3"],
+        ),
+        ("SELECT count(*) FROM m WHERE extract(hour FROM time) >= 6", &["2"]),
+        // The hour that comes twice stays two.
+        (
+            "SELECT date_trunc('hour', t) FROM (VALUES (timestamptz '2024-10-27 00:30Z'), (timestamptz '2024-10-27 01:30Z')) x(t) ORDER BY 1",
+            &["2024-10-27T00:00:00Z", "2024-10-27T01:00:00Z"],
+        ),
+        (
+            "SELECT extract(hour FROM d), date_trunc('day', s), to_char(s, 'HH24') FROM c",
+            &["0|2024-07-01T00:00:00|12"],
+        ),
+    ])
+    .await;
+    let kolkata = store().sql().in_zone("Asia/Kolkata").unwrap();
+    let sql = "SELECT date_trunc('hour', t), extract(minute FROM t), extract(hour FROM t) FROM (SELECT timestamptz '2024-01-01 05:10Z' AS t) x";
+    assert_eq!(rows(&kolkata, sql).await, ["2024-01-01T04:30:00Z|40|10"]);
+}
+
 #[tokio::test]
 async fn at_time_zone_turns_instants_into_clocks_and_clocks_into_instants() {
     check(&[

@@ -3,6 +3,8 @@
 //! Does: keep what was set, refuse what would change the answers and cannot, say which of them clients are told. Does not:
 //! know the time zone; the session of the service has that.
 
+mod inert;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use nilometer_service::{Client, SessionLocks, SessionNumbers};
 
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 use crate::statement::Mode;
+use inert::INERT;
 
 /// The level of each transaction that writes.
 const READ_COMMITTED: &str = "read committed";
@@ -26,6 +29,8 @@ const SERVER_VERSION_NUM: &str = "150000";
 enum Rule {
     /// Any value; nothing depends on it.
     Any,
+    /// On or off.
+    Switch,
     /// One of these, in any case.
     OneOf(&'static [&'static str]),
     /// UTF-8 under one of its names, whatever stands between their letters.
@@ -152,8 +157,11 @@ impl Settings {
         &self.locks
     }
 
-    fn known(name: &str) -> Option<&'static (&'static str, &'static str, Rule, bool)> {
-        SETTINGS.iter().find(|(known, ..)| *known == name)
+    fn known(name: &str) -> Option<(&'static str, &'static str, Rule, bool)> {
+        let inert = || INERT.iter().find(|(known, ..)| *known == name);
+        let known = SETTINGS.iter().find(|(known, ..)| *known == name);
+        let known = known.copied();
+        known.or_else(|| inert().map(|(name, default, rule)| (*name, *default, *rule, false)))
     }
 
     /// The value of a setting; `None` = there is none of this name here.
@@ -165,12 +173,14 @@ impl Settings {
         if name == "session_authorization" {
             return Some(self.user.clone());
         }
-        Self::known(&name).map(|(_, default, ..)| (*default).to_owned())
+        Self::known(&name).map(|(_, default, ..)| default.to_owned())
     }
 
     /// All settings with their values.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let inert = INERT.iter().map(|(name, ..)| (*name).to_owned());
         let known = SETTINGS.iter().map(|(name, ..)| (*name).to_owned());
+        let known = known.chain(inert);
         let own = self.set.keys().filter(|name| name.contains('.')).cloned();
         let names = known.chain(own);
         names
@@ -220,6 +230,14 @@ impl Settings {
         };
         let kept = match rule {
             Rule::Any => value.to_owned(),
+            Rule::Switch => match value.trim().to_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" | "t" | "y" => "on".to_owned(),
+                "off" | "false" | "no" | "0" | "f" | "n" | "of" => "off".to_owned(),
+                _ => {
+                    let message = format!("parameter \"{name}\" requires a Boolean value");
+                    return Err(Refused::new(INVALID_PARAMETER_VALUE, message));
+                }
+            },
             Rule::OneOf(values) => {
                 if !values
                     .iter()
@@ -424,6 +442,15 @@ mod tests {
                 "{name}"
             );
         }
+        // A script for PostgreSQL ended at `SET enable_seqscan = off`.
+        assert_eq!(settings.get("enable_seqscan").as_deref(), Some("on"));
+        settings.set("enable_seqscan", Some("FALSE")).unwrap();
+        assert_eq!(settings.get("enable_seqscan").as_deref(), Some("off"));
+        let refused = settings.set("enable_seqscan", Some("maybe")).unwrap_err();
+        assert_eq!(refused.code, "22023");
+        settings
+            .set("max_parallel_workers_per_gather", Some("0"))
+            .unwrap();
         settings.set("my.own", Some("1")).unwrap();
         assert_eq!(settings.get("my.own").as_deref(), Some("1"));
         assert_eq!(

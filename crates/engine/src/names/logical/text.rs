@@ -1,12 +1,14 @@
 //! Texts of days, times, intervals, UUIDs and floats, as PostgreSQL reads and prints them (ISO style).
 //!
-//! Does: read ISO 8601 and what PostgreSQL prints. Does not: guess orders of day and month, know names of months or zones
-//! beyond UTC and offsets; the SQL language reads more before a value comes here.
+//! Does: read ISO 8601 and what PostgreSQL prints, and other spellings of days and times where these fail (`spelling`). Does not:
+//! know zones by their names; the SQL language reads those before a value comes here.
+
+use super::spelling::{Spelled, SpelledZone, spelled};
 
 /// Months, days and nanoseconds of an interval.
 pub(crate) type IntervalParts = (i32, i32, i64);
 
-const DAY_NS: i64 = 86_400_000_000_000;
+pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
@@ -56,7 +58,7 @@ pub(super) fn print_uuid(bytes: [u8; 16]) -> String {
 }
 
 /// Days since 1970 of a date of the Gregorian calendar, before its time too.
-fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(super) fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let length = match month {
         2 if leap => 29,
@@ -90,13 +92,21 @@ fn date_of(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-fn number(text: &str) -> Option<i64> {
+pub(super) fn number(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }
 
-/// Days since 1970, within 32 bits; `YYYY-MM-DD`, maybe with a time, which is left out as in a cast, or ` BC`.
+/// Days since 1970, within 32 bits; `YYYY-MM-DD`, maybe with a time, which is left out as in a cast, or ` BC`; or another spelling.
 pub(super) fn date(text: &str) -> Option<i64> {
+    iso_date(text).or_else(|| spelled(text).and_then(|read| fitting(read.days)))
+}
+
+fn fitting(days: i64) -> Option<i64> {
+    i32::try_from(days).ok().map(i64::from)
+}
+
+fn iso_date(text: &str) -> Option<i64> {
     let text =
         text.split_once(['T', ' ']).map_or(
             text,
@@ -116,8 +126,7 @@ pub(super) fn date(text: &str) -> Option<i64> {
     if !(-5000..=5_874_897).contains(&year) {
         return None;
     }
-    let days = days_of(year, month, day)?;
-    i32::try_from(days).ok().map(i64::from)
+    fitting(days_of(year, month, day)?)
 }
 
 /// Whether a text begins as a day does, so that it is a day that there is not if it is none.
@@ -168,22 +177,46 @@ pub(super) fn print_time_of_day(ns: i64) -> String {
     format!("{hours:02}:{minutes:02}:{seconds:02}{fraction}")
 }
 
-/// Nanoseconds since 1970 as the clock shows them, and what stands behind the time: a zone.
-pub(super) fn timestamp(text: &str) -> Option<(i64, &str)> {
+/// Nanoseconds since 1970 as the clock shows them.
+pub(super) fn timestamp(text: &str) -> Option<i64> {
+    iso_timestamp(text)
+        .map(|(ns, _)| ns)
+        .or_else(|| spelled(text).and_then(clock_of))
+}
+
+fn clock_of(read: Spelled<'_>) -> Option<i64> {
+    let ns = i128::from(read.days) * i128::from(DAY_NS) + i128::from(read.ns);
+    i64::try_from(ns).ok()
+}
+
+/// The same, and what stands behind the time: a zone.
+fn iso_timestamp(text: &str) -> Option<(i64, &str)> {
     let (day, rest) = match text.split_once(['T', ' ']) {
         Some((day, rest)) => (day, rest.trim_start()),
         None => (text, "00:00"),
     };
     let end = rest.find(|letter: char| !matches!(letter, '0'..='9' | ':' | '.'));
     let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
-    let days = date(day)?;
+    let days = iso_date(day)?;
     let ns = i128::from(days) * i128::from(DAY_NS) + i128::from(time_of_day(time)?);
     Some((i64::try_from(ns).ok()?, zone.trim()))
 }
 
 /// Nanoseconds since 1970 of a moment; without a zone it is one of UTC.
 pub(super) fn moment(text: &str) -> Option<i64> {
-    let (ns, zone) = timestamp(text)?;
+    iso_moment(text).or_else(|| {
+        let read = spelled(text)?;
+        let east = match read.zone {
+            SpelledZone::Unsaid => 0,
+            SpelledZone::Offset(seconds) => i64::from(seconds),
+            SpelledZone::Name(_) => return None,
+        };
+        clock_of(read)?.checked_sub(east * SECOND_NS)
+    })
+}
+
+fn iso_moment(text: &str) -> Option<i64> {
+    let (ns, zone) = iso_timestamp(text)?;
     let offset = match zone {
         "" | "Z" | "z" | "UTC" | "utc" => 0,
         _ => {
@@ -351,7 +384,7 @@ mod tests {
             "2001-02-29",
             "2001-13-01",
             "2001-00-01",
-            "01-02-03",
+            "99-02-03",
             "x",
             "",
         ] {

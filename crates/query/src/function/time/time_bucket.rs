@@ -54,11 +54,12 @@ impl ScalarUDFImpl for TimeBucket {
         let (Some(width), Some(time)) = (arg_types.first(), arg_types.get(1)) else {
             return plan_err!("{USAGE}");
         };
-        if width.is_integer() {
+        // A text beside integers is one: `time_bucket('4', n)`.
+        if width.is_integer() || (width.is_string() && time.is_integer()) {
             if arg_types.len() > 3
                 || !arg_types
                     .iter()
-                    .all(|kind| kind.is_integer() || kind.is_null())
+                    .all(|kind| kind.is_integer() || kind.is_null() || kind.is_string())
             {
                 return plan_err!("{USAGE}");
             }

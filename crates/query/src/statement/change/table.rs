@@ -81,12 +81,6 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
     let if_not_exists = grammar.if_not_exists();
     let path = grammar.path()?;
     let start = grammar.position();
-    if grammar.word("as") {
-        return Err(refused(
-            "a table is made with its columns and then filled: CREATE TABLE t (...), INSERT INTO t SELECT ...",
-            start,
-        ));
-    }
     grammar.expect(&Token::LParen)?;
     let mut body = Body::default();
     loop {

@@ -66,6 +66,13 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("pg_is_other_temp_schema", (1, 1), Bool, |_, _| {
         Ok(false.into())
     }),
+    // What TimescaleDB's restore is put between; nothing has to be kept from running meanwhile.
+    Call::new("timescaledb_pre_restore", (0, 0), Bool, |_, _| {
+        Ok(true.into())
+    }),
+    Call::new("timescaledb_post_restore", (0, 0), Bool, |_, _| {
+        Ok(true.into())
+    }),
     Call::new("pg_size_pretty", (1, 1), Text, |_, cells| {
         Ok(number(cells, 0).map(pretty).into())
     }),
@@ -194,18 +201,19 @@ fn database_bytes(asked: &Asked, cells: &[Cell]) -> Answer {
 /// As PostgreSQL shows a size: in a unit of which there are less than ten thousand.
 fn pretty(bytes: i64) -> String {
     let mut size = bytes;
-    if size.abs() < 10 * 1024 {
+    // The least number has no absolute value of its type.
+    if size.unsigned_abs() < 10 * 1024 {
         return format!("{size} bytes");
     }
     // One binary digit behind the point is kept to round by.
     size >>= 9;
-    for unit in ["kB", "MB", "GB"] {
+    for unit in ["kB", "MB", "GB", "TB"] {
         if size.abs() < 20 * 1024 - 1 {
             return format!("{} {unit}", halved(size));
         }
         size >>= 10;
     }
-    format!("{} TB", halved(size))
+    format!("{} PB", halved(size))
 }
 
 fn halved(size: i64) -> i64 {
