@@ -9,7 +9,7 @@ pub(super) const RANGES_MAX: usize = 256;
 
 /// The ranges that times up to the last one of interest lie in: split where more than `gap` lies between two of them, at the widest
 /// gaps if they are many. New rows mostly lie behind it, and cost one look at each.
-pub(super) fn spans(times: &[i64], gap: i64, until: i64) -> Vec<(i64, i64)> {
+pub(in crate::engine) fn spans(times: &[i64], gap: i64, until: i64) -> Vec<(i64, i64)> {
     let of_interest = || times.iter().copied().filter(|time| *time <= until);
     let (Some(first), Some(last)) = (of_interest().min(), of_interest().max()) else {
         return Vec::new();

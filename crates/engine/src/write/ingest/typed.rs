@@ -15,6 +15,7 @@ mod missing;
 mod relation;
 mod seen;
 mod series;
+mod staged;
 mod stated;
 mod update;
 
