@@ -66,6 +66,7 @@ pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::{Unordered, Verified};
 pub use rewrites::RewriteReport;
 pub(crate) use transaction::locks::{LockedRows, RowLocks};
+pub(crate) use transaction::staged::looked_for;
 pub use transaction::{Savepoint, Transaction};
 pub(crate) use watch::memory::SERIES_BYTES;
 pub use watch::metrics::Metrics;

@@ -198,6 +198,9 @@ impl Engine {
         gone: &[Invalidation],
         new: &[(i64, i64, bool)],
     ) -> Result<Vec<RelationChange>, Error> {
+        // Ranges of rows that are being published are noted before the rows are there, and again behind them. Nobody forgets the
+        // first ones before the second ones are there: a snapshot between the two has not seen the rows.
+        drop(self.jobs.flushing());
         let (_, of_ranges) = self.invalidation_relations(key)?;
         Ok(self.replacing(&of_ranges, key.number, gone, new))
     }
@@ -351,6 +354,8 @@ impl Snapshot {
                         let times = run.rows.times.get(..rows).unwrap_or_default();
                         ranges.extend(spans(times, width_ns, i64::MAX));
                     }
+                    let groups = own.staged.iter().flat_map(|it| it.groups(id));
+                    ranges.extend(groups.map(|(_, group)| (group.min_time, group.max_time)));
                     for tombstone in own.head.tombstones(own.lsn) {
                         if tombstone.table == id {
                             ranges.extend(noted::of_tombstone(&tombstone, width_ns));

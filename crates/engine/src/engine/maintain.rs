@@ -8,8 +8,11 @@ pub(in crate::engine) mod flush;
 pub(in crate::engine) mod gone_series;
 pub(in crate::engine) mod index;
 pub(in crate::engine) mod jobs;
+pub(in crate::engine) mod publish;
+pub(in crate::engine) mod stage;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use crate::engine::sequencer::Sequencer;
 use crate::engine::site::Site;
@@ -35,6 +38,8 @@ pub(in crate::engine) struct Jobs {
     retention: Mutex<Retention>,
     /// Pairs of segment files that were in no order when the store was opened.
     unordered: Vec<(u64, u64)>,
+    /// Files of rows that transactions have staged: as long as there are some no series leaves the index.
+    staged: AtomicUsize,
     /// Rows were put aside, with their files, that somebody may bring back.
     has_put_aside: bool,
 }
@@ -63,6 +68,7 @@ impl Jobs {
             replaced: Mutex::new(Rank::Replaced, Vec::new()),
             retention: Mutex::new(Rank::Retention, Retention::new(clock_ns, now_ms)),
             unordered,
+            staged: AtomicUsize::new(0),
             has_put_aside,
         }
     }

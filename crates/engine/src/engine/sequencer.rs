@@ -10,6 +10,7 @@ use crate::batch::{Batch, BatchKey};
 use crate::catalogue::{Catalogue, Entries};
 use crate::definition::Definition;
 use crate::engine::invalidation::noted::Noted;
+use crate::engine::maintain::publish::Publication;
 use crate::engine::names::{Changing, SharedCatalogue};
 use crate::engine::rewrites::Rewrites;
 use crate::engine::site::Site;
@@ -467,14 +468,79 @@ impl Sequencer {
             Frozen {
                 head,
                 lsn,
+                rows_lsn: lsn,
                 min_lsn: flushed_lsn + 1,
                 definitions: std::mem::take(&mut sequencer.unfiled),
                 series,
                 _pin: self.pins.pin(|| lsn),
+                staged: None,
             }
         });
         self.counters.log_bytes.store(0, Ordering::Relaxed);
         Ok(Some(frozen))
+    }
+
+    /// Takes the head aside with what a transaction has staged, which comes right behind it, if `still_holds` says so where nothing
+    /// else gets an LSN; `None` if not, or if something was dropped, renamed or retyped since `epoch`. What was staged has LSNs
+    /// whose records say nothing: only the manifest makes it part of the store. `noting` are the times that it touches. The caller
+    /// holds the lock of flushes and has left no head aside.
+    pub(in crate::engine) fn freeze_with(
+        &self,
+        staged: &Publication,
+        (epoch, noting): (u64, &Batch),
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Arc<Frozen>>, Error> {
+        let mut sequencer = self.lock();
+        self.check_poisoned()?;
+        let state = self.versions.now();
+        if self.catalogue_epoch() != epoch || state.frozen.is_some() || !still_holds(&state) {
+            return Ok(None);
+        }
+        self.log_definitions(&mut sequencer)?;
+        self.log_noted(&mut sequencer, noting)?;
+        let rows_lsn = sequencer.next_lsn - 1;
+        let placed = staged.placed(rows_lsn + 1);
+        for _ in 0..staged.steps() {
+            let payload = record::encode_definitions(&[]);
+            let lsn = sequencer.next_lsn;
+            sequencer.next_lsn += 1;
+            self.count_log_bytes(payload.len());
+            self.log.append(lsn, payload);
+        }
+        let lsn = sequencer.next_lsn - 1;
+        let series = self.catalogue_mut().set_aside();
+        let frozen = self.versions.freeze(|head| {
+            head.freeze(rows_lsn);
+            Frozen {
+                head,
+                lsn,
+                rows_lsn,
+                min_lsn: state.version.flushed_lsn + 1,
+                definitions: std::mem::take(&mut sequencer.unfiled),
+                series,
+                _pin: self.pins.pin(|| lsn),
+                staged: Some(placed),
+            }
+        });
+        self.counters.log_bytes.store(0, Ordering::Relaxed);
+        Ok(Some(frozen))
+    }
+
+    /// Logs the ranges of time in which rows that come make stored answers wrong, before the rows are there.
+    fn log_noted(&self, sequencer: &mut Order, noting: &Batch) -> Result<(), Error> {
+        let mut noted = noting.clone();
+        self.note(&mut noted);
+        let batch = Batch {
+            relations: noted.relations,
+            ..Batch::default()
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let payload = record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
+        self.apply_relations(sequencer.next_lsn, &batch.relations)?;
+        self.sequence(sequencer, batch, payload);
+        Ok(())
     }
 
     /// Milliseconds since the last write.

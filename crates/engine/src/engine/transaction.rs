@@ -8,6 +8,7 @@
 
 pub(crate) mod locks;
 mod series;
+pub(crate) mod staged;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ use crate::state::{OwnHead, State};
 use crate::tombstone::{Deleted, Tombstone, joined};
 use locks::{Owner, RowLocks};
 use series::OwnSeries;
+use staged::StagedRows;
 use watched::{KEY_BYTES, Known, Watched};
 
 /// LSNs from here on count a transaction's statements: they are above all of the store's.
@@ -63,6 +65,8 @@ struct Writes {
     lsn: Lsn,
     head: Arc<Head>,
     relations: Arc<OwnRelations>,
+    /// Rows that are in files already; those of the head are newer.
+    staged: StagedRows,
     series: OwnSeries,
     /// Tables that it has written to, as they were then.
     tables: BTreeMap<TableId, Arc<TableSchema>>,
@@ -83,6 +87,7 @@ struct Writes {
 pub struct Savepoint {
     head: Arc<Head>,
     relations: Arc<OwnRelations>,
+    staged: StagedRows,
 }
 
 impl Engine {
@@ -94,6 +99,7 @@ impl Engine {
             lsn: OWN_LSN,
             head: Arc::default(),
             relations: Arc::default(),
+            staged: StagedRows::default(),
             series: OwnSeries::new(self.sequencer.catalogue().layers()),
             tables: BTreeMap::new(),
             watched: Watched::default(),
@@ -130,6 +136,7 @@ impl Transaction {
         let own = OwnHead {
             head: Arc::clone(&writes.head),
             lsn: writes.lsn,
+            staged: writes.staged.segments(),
         };
         let relations = Arc::clone(&writes.relations);
         snapshot.with_own(own, &writes.series.generation, relations)
@@ -156,6 +163,7 @@ impl Transaction {
         Ok(Savepoint {
             head: Arc::clone(&writes.head),
             relations: Arc::clone(&writes.relations),
+            staged: writes.staged.clone(),
         })
     }
 
@@ -165,6 +173,7 @@ impl Transaction {
         let writes = open(&mut held)?;
         writes.head = Arc::clone(&place.head);
         writes.relations = Arc::clone(&place.relations);
+        writes.staged = place.staged.clone();
         if writes.series.has_real() {
             writes.follow_series();
         }
@@ -186,6 +195,9 @@ impl Transaction {
         let writes = open(&mut held)?;
         writes.is_asked = true;
         let rows: usize = changes.iter().map(RelationChange::rows).sum();
+        if !writes.staged.is_empty() && rows > 0 {
+            return Err(writes.refuse_relations(engine, 0));
+        }
         let added: usize = encoded.iter().map(crate::relation::Change::memory).sum();
         // Twice: a row stands here, and in the batch at the end.
         writes.grow(2 * added as u64 + rows as u64 * LOCK_BYTES)?;
@@ -281,7 +293,7 @@ impl Transaction {
         };
         let since = Since::snapshot(change.snapshot);
         let look = engine.sequencer().look_up(asked(&keys), since)?;
-        let own = look_into_own(&writes.head, asked(&keys));
+        let own = writes.look_into_own(asked(&keys))?;
         let is_news = |(committed, own): (&Presence, &Option<Presence>)| match (committed, own) {
             (Presence::New, _) | (_, Some(Presence::Absent)) => true,
             (Presence::Absent, own) => own.is_none(),
@@ -332,7 +344,7 @@ impl Transaction {
     fn look(&self, writes: &Writes, keys: Keys<'_>, since: Since<'_>) -> Result<KeyLookup, Error> {
         let mut look = self.engine.sequencer().look_up(keys, since)?;
         look.committed.clone_from(&look.found);
-        let own = look_into_own(&writes.head, keys);
+        let own = writes.look_into_own(keys)?;
         for (found, own) in look.found.iter_mut().zip(own) {
             *found = own.unwrap_or(*found);
         }
@@ -455,7 +467,7 @@ impl Transaction {
             if had_one || writes.series.has_real() {
                 writes.check_unique(&batch)?;
             }
-            if batch.is_empty() {
+            if batch.is_empty() && writes.staged.is_empty() {
                 sequencer.check_poisoned()?;
                 return Ok(0);
             }
@@ -468,8 +480,14 @@ impl Transaction {
                 };
                 overtaken.is_none() && !looked.iter().any(news)
             };
-            if let Some(written) = engine.write_if(batch, epoch, still_holds)? {
-                return Ok(written.lsn);
+            let written = if writes.staged.is_empty() {
+                let written = engine.write_if(batch, epoch, still_holds)?;
+                written.map(|written| written.lsn)
+            } else {
+                writes.publish(engine, batch, epoch, still_holds)?
+            };
+            if let Some(lsn) = written {
+                return Ok(lsn);
             }
             if let Some((relation, lsn)) = overtaken {
                 sequencer.wait_for(lsn)?;
@@ -576,6 +594,11 @@ impl Writes {
 
     fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.relations.is_empty()
+    }
+
+    /// What the transaction has made of keys itself.
+    fn look_into_own(&self, keys: Keys<'_>) -> Result<Vec<Option<Presence>>, Error> {
+        look_into_own((&self.head, &self.staged.segments()), keys)
     }
 
     /// Memory in use, roughly.

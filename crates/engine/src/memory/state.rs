@@ -4,6 +4,7 @@
 //! another in its place.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::catalogue::SetAside;
@@ -31,6 +32,15 @@ pub(crate) struct OwnHead {
     pub(crate) head: Arc<Head>,
     /// The last of its statements that is seen.
     pub(crate) lsn: Lsn,
+    /// Files of rows that it has staged; the version of its snapshot has them too.
+    pub(crate) staged: Vec<Arc<Segment>>,
+}
+
+impl OwnHead {
+    /// Whether a segment is one of those that it has staged.
+    pub(crate) fn has(&self, segment: &Arc<Segment>) -> bool {
+        self.staged.iter().any(|it| Arc::ptr_eq(it, segment))
+    }
 }
 
 /// Segments that are gone over for each table: a look into a few takes no longer than a list of them.
@@ -61,6 +71,15 @@ impl Version {
         let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
         Self {
             segments: newer.cloned().collect(),
+            by_table: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The same with segments of a transaction, which are newer than all others.
+    pub(crate) fn with_own(&self, staged: &[Arc<Segment>]) -> Self {
+        Self {
+            segments: self.segments.iter().chain(staged).cloned().collect(),
             by_table: Arc::default(),
             ..self.clone()
         }
@@ -173,11 +192,52 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) head: Arc<Head>,
-    /// The last LSN that it may hold; the head after it starts above.
+    /// The head after it starts above this LSN.
     pub(crate) lsn: Lsn,
+    /// The last LSN that it may hold; what is published with it has those up to `lsn`.
+    pub(crate) rows_lsn: Lsn,
     pub(crate) min_lsn: Lsn,
     pub(crate) definitions: Vec<u8>,
     pub(crate) series: Option<SetAside>,
     /// Keeps what relations were at `lsn`.
     pub(crate) _pin: Arc<Pin>,
+    /// What the edit that lists its files lists too.
+    pub(crate) staged: Option<StagedFiles>,
+}
+
+/// Files of a transaction that become part of the store with a frozen head, behind its rows.
+#[derive(Debug)]
+pub(crate) struct StagedFiles {
+    /// In the order in which their rows count.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// What the transaction has deleted, in LSN order.
+    pub(crate) deletes: Vec<Arc<Tombstone>>,
+    /// Of each segment: its table, rows that went into it, and those of them that became part of newer ones.
+    pub(crate) rows: Vec<(TableId, u64, u64)>,
+    /// They became part of nothing.
+    pub(crate) is_given_up: AtomicBool,
+}
+
+impl StagedFiles {
+    /// Whether rows of a table are in them, or were deleted.
+    pub(crate) fn concerns(&self, table: TableId) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|it| it.groups(table).next().is_some())
+            || self.deletes.iter().any(|it| it.table == table)
+    }
+}
+
+impl Frozen {
+    /// What is published with it, unless it was given up.
+    pub(crate) fn staged(&self) -> Option<&StagedFiles> {
+        let staged = self.staged.as_ref();
+        staged.filter(|it| !it.is_given_up.load(Ordering::Acquire))
+    }
+
+    /// What was to be published with it stays out.
+    pub(crate) fn give_up_staged(&self) {
+        if let Some(staged) = &self.staged {
+            staged.is_given_up.store(true, Ordering::Release);
+        }
+    }
 }

@@ -53,6 +53,10 @@ impl Snapshot {
         relations: Arc<OwnRelations>,
     ) -> Self {
         self.moment.layers = Arc::new(self.moment.layers.with_own(series));
+        if !head.staged.is_empty() {
+            let version = self.moment.state.version.with_own(&head.staged);
+            self.moment.state.version = Arc::new(version);
+        }
         self.moment.state.own = Some(head);
         self.own = Some(relations);
         self

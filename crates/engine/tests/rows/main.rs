@@ -14,6 +14,7 @@ mod narrowed;
 mod relation_as_seen;
 mod relations;
 mod series;
+mod staged;
 #[path = "../support/mod.rs"]
 mod support;
 mod transactions;

@@ -123,9 +123,18 @@ impl Sequencer {
                 search.note_deleted(tombstone);
             }
         }
-        for head in heads {
+        let staged = state.frozen.as_ref().and_then(|it| it.staged());
+        for tombstone in staged.iter().flat_map(|it| &it.deletes).filter(of_table) {
+            search.note_deleted(tombstone);
+        }
+        for (at, head) in heads.into_iter().enumerate() {
             for (run, visible) in head.runs(keys.table, lsn).iter().rev() {
                 search.look_into_run(run, *visible);
+            }
+            // What is about to be published is newer than what is on its way into files, and older than the rest.
+            let between = staged.filter(|_| at == 0);
+            for segment in between.iter().flat_map(|it| it.segments.iter().rev()) {
+                search.look_into_segment(segment)?;
             }
         }
         // Only now: a flush joins deletes under the last one's LSN, which is not what its head's rows go by.
@@ -144,7 +153,10 @@ impl Sequencer {
 }
 
 /// What a transaction has made of keys itself, [`Presence::Old`] or [`Presence::Absent`]; `None` = nothing.
-pub(crate) fn look_into_own(head: &Head, keys: Keys<'_>) -> Vec<Option<Presence>> {
+pub(crate) fn look_into_own(
+    (head, staged): (&Head, &[Arc<Segment>]),
+    keys: Keys<'_>,
+) -> Result<Vec<Option<Presence>>, Error> {
     let mut search = Search::new(Lsn::MAX, keys);
     let tombstones = head.tombstones(Lsn::MAX);
     for tombstone in tombstones.iter().filter(|it| it.table == keys.table) {
@@ -153,13 +165,41 @@ pub(crate) fn look_into_own(head: &Head, keys: Keys<'_>) -> Vec<Option<Presence>
     for (run, rows) in head.runs(keys.table, Lsn::MAX).iter().rev() {
         search.look_into_run(run, *rows);
     }
+    for segment in staged.iter().rev() {
+        search.look_into_segment(segment)?;
+    }
     let found = search.met.into_iter().zip(search.deleted);
-    found
+    Ok(found
         .map(|(met, deleted)| met.or((deleted > 0).then_some(Presence::Absent)))
-        .collect()
+        .collect())
+}
+
+/// Whether a row of one of these keys is in some files.
+pub(crate) fn is_in_files(segments: &[Arc<Segment>], keys: Keys<'_>) -> Result<bool, Error> {
+    let mut search = Search::new(Lsn::MAX, keys);
+    for segment in segments {
+        search.look_into_segment(segment)?;
+    }
+    Ok(search.missing < keys.keys.len())
 }
 
 impl State {
+    /// The keys of a table's rows in memory that were written after `lsn`, ascending.
+    pub(crate) fn new_keys(&self, table: TableId, lsn: Lsn) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for head in heads(self) {
+            for (run, rows) in head.runs(table, Lsn::MAX) {
+                let new = run.visible_rows(lsn)..rows;
+                let series = run.rows.series.get(new.clone()).unwrap_or_default();
+                let times = run.rows.times.get(new).unwrap_or_default();
+                keys.extend(series.iter().copied().zip(times.iter().copied()));
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
     /// Whether a row of one of these keys was written or deleted after `lsn`, or may have been. Asked under the sequencer
     /// it holds until the asker's own batch has its LSN.
     pub(crate) fn has_news(&self, keys: Keys<'_>, lsn: Lsn) -> bool {
@@ -168,6 +208,13 @@ impl State {
         }
         // Rows above the LSN may be in a segment already, where nobody looks for them here.
         if self.version.flushed_lsn > lsn {
+            return true;
+        }
+        let staged = self.frozen.as_ref().filter(|it| it.lsn > lsn);
+        if staged
+            .and_then(|it| it.staged())
+            .is_some_and(|it| it.concerns(keys.table))
+        {
             return true;
         }
         let is_key = |key: &Key| keys.keys.binary_search(key).is_ok();

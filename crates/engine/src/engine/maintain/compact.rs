@@ -347,7 +347,8 @@ impl Jobs {
                 ..Edit::default()
             };
             let paths: Vec<PathBuf> = written.iter().map(|it| it.path().to_owned()).collect();
-            let added = std::mem::take(&mut written);
+            let added = std::mem::take(&mut written).into_iter();
+            let added = added.map(Arc::new).collect();
             let published = self.publish(edit, added, Published::Compaction(balance));
             let is_refused = matches!(
                 published,

@@ -131,7 +131,7 @@ impl Jobs {
         Ok(rows)
     }
 
-    fn write_files(&self, frozen: &Frozen) -> Result<u64, Error> {
+    pub(in crate::engine) fn write_files(&self, frozen: &Frozen) -> Result<u64, Error> {
         let dir = segment_dir(self.site.dir());
         let mut edit = Edit {
             flushed_lsn: frozen.lsn,
@@ -146,11 +146,17 @@ impl Jobs {
             .disk()
             .sync_dir(&dir)
             .map_err(Error::io("sync", &dir))?;
-        let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
-        let deletes = joined(frozen.head.tombstones(u64::MAX));
+        let mut added: Vec<Arc<Segment>> = segment.into_iter().map(Arc::new).collect();
+        let rows = added.iter().map(|segment| segment.meta.rows).sum();
+        let mut deletes = joined(frozen.head.tombstones(u64::MAX));
+        if let Some(staged) = frozen.staged() {
+            staged.join(&mut edit, &mut balance);
+            added.extend(staged.segments.iter().cloned());
+            deletes.extend(staged.deletes.iter().cloned());
+        }
         self.publish(
             edit,
-            segment.into_iter().collect(),
+            added,
             Published::Flush {
                 deletes,
                 series,
@@ -207,8 +213,8 @@ impl Jobs {
             bytes,
             rows,
             min_lsn: frozen.min_lsn,
-            max_lsn: frozen.lsn,
-            applied_lsn: frozen.lsn,
+            max_lsn: frozen.rows_lsn,
+            applied_lsn: frozen.rows_lsn,
             home: Home::Mixed,
         };
         edit.added_segments.push(meta.clone());
@@ -228,7 +234,7 @@ impl Jobs {
     pub(in crate::engine) fn publish(
         &self,
         mut edit: Edit,
-        added: Vec<Segment>,
+        added: Vec<Arc<Segment>>,
         by: Published,
     ) -> Result<(), Error> {
         let mut manifest = self.manifest.lock();
@@ -247,7 +253,6 @@ impl Jobs {
             };
             list.push(Arc::clone(segment));
         }
-        let added: Vec<Arc<Segment>> = added.into_iter().map(Arc::new).collect();
         segments.extend(added.iter().cloned());
         segments.sort_by_key(|segment| segment.meta.place());
         let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
@@ -397,7 +402,7 @@ impl Jobs {
         Some(TableInput { rows, settings })
     }
 
-    fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
+    pub(in crate::engine) fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
         self.sequencer.log().trim(frozen.lsn)
     }
 }

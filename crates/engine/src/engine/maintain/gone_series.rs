@@ -52,7 +52,8 @@ impl Jobs {
                 RowsWent::ForIdle => idle,
                 RowsWent::No => false,
             };
-            if !is_due || jobs.indexing || !jobs.damaged.is_empty() || self.has_put_aside {
+            let is_kept = self.has_put_aside || self.has_staged();
+            if !is_due || jobs.indexing || !jobs.damaged.is_empty() || is_kept {
                 return Ok(Maintained::Idle);
             }
             // What goes from here on is looked for the next time.
@@ -193,8 +194,8 @@ impl Jobs {
     /// Whether a row of these series came since they were looked for. The caller holds the sequencer.
     pub(super) fn has_come_back(&self, gone: &Gone) -> bool {
         let state = self.sequencer.versions().now();
-        // Then they may be in files already.
-        if state.version.flushed_lsn >= gone.since {
+        // Then they may be in files already, or are in some that nobody sees yet.
+        if state.version.flushed_lsn >= gone.since || self.has_staged() {
             return true;
         }
         heads(&state).any(|head| {

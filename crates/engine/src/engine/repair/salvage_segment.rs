@@ -172,7 +172,7 @@ impl Repair {
         }
         let published = Published::Compaction(balance);
         self.jobs
-            .publish(edit, rest.into_iter().collect(), published)?;
+            .publish(edit, rest.into_iter().map(Arc::new).collect(), published)?;
         self.jobs.list().damaged.remove(&segment.meta.file_id);
         Ok(entry)
     }

@@ -102,6 +102,27 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The same file at another LSN: one that was staged becomes part of the store.
+    pub(crate) fn at_lsn(&self, lsn: u64) -> Self {
+        let meta = SegmentMeta {
+            min_lsn: lsn,
+            max_lsn: lsn,
+            applied_lsn: lsn,
+            ..self.meta.clone()
+        };
+        let access = match &self.access {
+            Access::Shared(cache) => Access::Shared(Arc::clone(cache)),
+            Access::Alone(file) => Access::Alone(Arc::clone(file)),
+        };
+        Self {
+            meta,
+            access,
+            path: self.path.clone(),
+            footer: self.footer.clone(),
+            ..*self
+        }
+    }
+
     /// Before anything of it was read.
     fn unread(access: Access, path: PathBuf, meta: SegmentMeta) -> Self {
         Self {

@@ -242,7 +242,11 @@ pub(crate) fn find_sources(
     let table = request.table.id;
     let (state, visible) = (&moment.state, moment.visible);
     let deletes = Deletes::new(&state.tombstones(table, visible));
+    let mut own = Vec::new();
     for segment in state.version.segments_of(table) {
+        // What the transaction that reads has staged is newer than what is in memory of others.
+        let is_own = state.own.as_ref().is_some_and(|own| own.has(segment));
+        let sources = if is_own { &mut own } else { &mut sources };
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
                 || group.min_time > *request.time.end()
@@ -265,6 +269,13 @@ pub(crate) fn find_sources(
         }
     }
     for (head, visible) in state.heads(visible) {
+        let is_own = state
+            .own
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(&own.head, head));
+        if is_own {
+            sources.append(&mut own);
+        }
         for (run, visible) in head.runs(table, visible) {
             let mask = Mask::of_run(&deletes, &run);
             sources.push(Source::Run { run, visible, mask });

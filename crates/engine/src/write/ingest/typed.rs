@@ -16,6 +16,7 @@ mod moved;
 mod relation;
 mod seen;
 mod series;
+mod staged;
 mod stated;
 mod update;
 

@@ -440,6 +440,16 @@ impl GroupReader {
 }
 
 impl Decoded {
+    /// Series and time of each row; `alone` is the series of a block of one.
+    pub(crate) fn keys(&self, alone: u32) -> impl Iterator<Item = (u32, i64)> {
+        let times = self.data.times().iter().enumerate();
+        let series = self.series.as_deref();
+        times.map(move |(at, time)| {
+            let id = series.and_then(|ids| ids.get(at));
+            (id.copied().unwrap_or(alone), *time)
+        })
+    }
+
     /// Rows of `series` in the time range; rows of a block are ordered by (series, time).
     pub(crate) fn rows_of(&self, series: u32, time: &RangeInclusive<i64>) -> Option<Range<usize>> {
         let times = self.data.times();

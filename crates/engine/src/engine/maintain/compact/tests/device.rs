@@ -90,7 +90,10 @@ fn add_device_pages(engine: &Arc<Engine>) {
         ..Edit::default()
     };
     let published = Published::Compaction(balance);
-    engine.jobs.publish(edit, vec![segment], published).unwrap();
+    engine
+        .jobs
+        .publish(edit, vec![Arc::new(segment)], published)
+        .unwrap();
 }
 
 /// Time, temperature and humidity of each row, by time.
