@@ -493,11 +493,14 @@ impl Sequencer {
         let mut sequencer = self.lock();
         self.check_poisoned()?;
         let state = self.versions.now();
-        if self.catalogue_epoch() != epoch || state.frozen.is_some() || !still_holds(&state) {
+        let is_held = self.rewrites.holds(noting);
+        let is_other = self.catalogue_epoch() != epoch || state.frozen.is_some();
+        if is_held || is_other || !still_holds(&state) {
             return Ok(None);
         }
         self.log_definitions(&mut sequencer)?;
         self.log_noted(&mut sequencer, noting)?;
+        self.rewrites.touch(noting);
         let rows_lsn = sequencer.next_lsn - 1;
         let placed = staged.placed(rows_lsn + 1);
         for _ in 0..staged.steps() {

@@ -162,6 +162,7 @@ impl Engine {
             order.next_lsn - 1
         };
         self.sequencer.wait_for(before)?;
+        self.jobs.wait_for_staged();
         copying.copy(self, &self.snapshot(), (&(i64::MIN..=i64::MAX), true))?;
         for _ in 0..STEPS_MAX {
             if copying.make_up(self, false)? <= HELD_ROWS {
@@ -225,6 +226,8 @@ impl Copying<'_> {
             return Ok(0);
         }
         engine.sequencer.wait_for(before)?;
+        // What a transaction has staged is touched when it gets its LSN, and there when its files are listed.
+        engine.jobs.wait_for_staged();
         let snapshot = engine.snapshot();
         let mut rows = 0;
         for (first, last) in touched {

@@ -19,7 +19,7 @@ use crate::manifest::Edit;
 use crate::scan::source::GroupReader;
 use crate::schema::{Lsn, TableId};
 use crate::segment::Segment;
-use crate::state::{StagedFiles, State};
+use crate::state::{Frozen, StagedFiles, State};
 use crate::tombstone::{Deleted, Tombstone, joined};
 
 /// Keys that are looked for at once.
@@ -179,6 +179,9 @@ impl Jobs {
         still_holds: impl FnOnce(&State) -> bool,
     ) -> Result<Placed, Error> {
         self.site.check_space()?;
+        let noting = staged.noting();
+        // Not with the lock of flushes, which those who hold writers up may wait for.
+        self.sequencer.rewrites().wait(&noting);
         let flushing = self.flushing.lock();
         // An earlier, failed flush may have left rows aside.
         if self.sequencer.versions().now().frozen.is_some() {
@@ -195,7 +198,6 @@ impl Jobs {
             taken = newly_taken(staged, &looked, state);
             matches!(taken, Ok(None)) && still_holds(state)
         };
-        let noting = staged.noting();
         let frozen = self
             .sequencer
             .freeze_with(staged, (epoch, &noting), holds)?;
@@ -215,6 +217,14 @@ impl Jobs {
         drop(self.trim_after(&frozen));
         drop(self.note_published(&noting));
         Ok(Placed::At(frozen.lsn))
+    }
+
+    /// Waits until rows that are being published are there, or are given up.
+    pub(in crate::engine) fn wait_for_staged(&self) {
+        let is_under_way = |frozen: &Arc<Frozen>| frozen.staged().is_some();
+        if self.sequencer.versions().now().frozen.as_ref().is_some_and(is_under_way) {
+            drop(self.flushing.lock());
+        }
     }
 
     /// Notes again which stored answers are wrong now: a refresh may have met the first note before the rows were there.
