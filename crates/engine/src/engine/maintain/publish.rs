@@ -222,7 +222,14 @@ impl Jobs {
     /// Waits until rows that are being published are there, or are given up.
     pub(in crate::engine) fn wait_for_staged(&self) {
         let is_under_way = |frozen: &Arc<Frozen>| frozen.staged().is_some();
-        if self.sequencer.versions().now().frozen.as_ref().is_some_and(is_under_way) {
+        if self
+            .sequencer
+            .versions()
+            .now()
+            .frozen
+            .as_ref()
+            .is_some_and(is_under_way)
+        {
             drop(self.flushing.lock());
         }
     }
