@@ -498,31 +498,22 @@ impl Sql {
         else {
             return Ok(None);
         };
-        let planner = &self.queries.planner;
         let running = self.start(database, sql);
         running.begin().await?;
         let plan = match bound {
-            Bound::Plan(plan) => plan,
             Bound::Series(series) => {
                 let answer = self.by_series(&reading, series, headings.as_ref(), running);
                 return Ok(Some(answer));
             }
-            Bound::Whole(plan) => {
-                let query = PhysicalQuery {
-                    plan,
-                    lists_functions: false,
-                    headings,
-                };
-                return self
-                    .answer(self.shared().session(), query, running)
-                    .map(Some);
-            }
+            Bound::Whole(plan) => plan,
         };
-        let session = self.shared().session();
-        match planner.plan_template(session, &plan, headings).await {
-            Some(query) => self.answer(session, query, running).map(Some),
-            None => Ok(None),
-        }
+        let query = PhysicalQuery {
+            plan,
+            lists_functions: false,
+            headings,
+        };
+        self.answer(self.shared().session(), query, running)
+            .map(Some)
     }
 
     /// The answer of a series query, without a plan.

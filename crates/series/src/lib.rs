@@ -27,7 +27,7 @@ pub use long::sort_asking;
 pub use operators::{BUCKETS, Batches, MEAN_SCALE, numeric_mean};
 pub use query::{
     Aggregate, Binary, Choice, Column, EXPR_DEPTH_MAX, Expr, Fill, Function, Limit, Operator,
-    Order, OrderBy, Percentile, Selector, SeriesQuery, Shape, Source, TableName, TagExpr,
-    TimeRange, Top, Transform, Unary,
+    Order, OrderBy, Percentile, Selector, SeriesQuery, Shape, Source, TOP_ROWS_MAX, TableName,
+    TagExpr, TimeRange, Top, Transform, Unary,
 };
 pub use value::{Literal, Rules, Type, Value};

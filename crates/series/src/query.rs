@@ -57,6 +57,9 @@ pub struct Column {
     pub expr: Expr,
 }
 
+/// Rows at an end of time that are looked for before the scan. Their keys are held in memory.
+pub const TOP_ROWS_MAX: u64 = 100_000;
+
 /// What rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OrderBy {
@@ -162,6 +165,9 @@ pub struct Shape {
     pub limit_per_group: Option<Limit>,
     /// How many rows.
     pub limit: Option<Limit>,
+    /// After them all others of the time at which the last of them stands: for a caller who orders further than by time. Of rows
+    /// of one table in the order of their times, without a condition on rows.
+    pub with_ties: bool,
 }
 
 /// How a query is answered.
@@ -206,12 +212,15 @@ pub(crate) struct Bound {
 pub(crate) struct Window {
     pub(crate) skip: u64,
     pub(crate) rows: u64,
+    /// And all others of the time at which the last of them stands.
+    pub(crate) with_ties: bool,
 }
 
 impl Window {
     pub(crate) const ALL: Self = Self {
         skip: 0,
         rows: u64::MAX,
+        with_ties: false,
     };
 
     /// How many rows of the order have to be known.
@@ -250,6 +259,7 @@ impl Shape {
             limit_groups: None,
             limit_per_group: None,
             limit: None,
+            with_ties: false,
         }
     }
 

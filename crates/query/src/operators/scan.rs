@@ -16,6 +16,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -28,9 +29,12 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, ShownColumns, Snapshot};
+use nilometer_engine::{
+    MorselReader, Narrowing, Scan, ScanRequest, ShownColumns, Snapshot, TableSchema,
+};
 
 use crate::limits::scope;
+use crate::statement::name::TableName;
 
 /// Rows that pay for one more thread. Below, starting it costs more than it saves.
 pub(crate) const ROWS_PER_THREAD: u64 = 32_768;
@@ -38,11 +42,7 @@ pub(crate) const ROWS_PER_THREAD: u64 = 32_768;
 #[derive(Debug)]
 pub(crate) struct SeriesScan {
     scan: Scan,
-    /// What was planned, for an operator that answers it in another way.
-    snapshot: Arc<Snapshot>,
-    request: ScanRequest,
-    narrowing: Narrowing,
-    threads: usize,
+    wanted: Arc<Wanted>,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
     /// Table and pruning, for EXPLAIN.
@@ -54,6 +54,17 @@ pub(crate) struct SeriesScan {
     properties: Arc<PlanProperties>,
     run: Mutex<Run>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// What a scan was planned of, whatever snapshot it reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) name: TableName,
+    pub(crate) schema: Arc<TableSchema>,
+    /// Columns, by their places among those that SQL shows.
+    pub(crate) projection: Vec<usize>,
+    pub(crate) filters: Vec<Expr>,
+    pub(crate) limit: Option<usize>,
 }
 
 /// How columns of a scan are shown whose table has declarations.
@@ -113,15 +124,14 @@ fn threads_worth(threads: usize, scan: &Scan) -> usize {
 impl SeriesScan {
     /// Plans a scan on a snapshot; `threads` is how many partitions there may be.
     pub(crate) fn new(
-        snapshot: Arc<Snapshot>,
-        request: ScanRequest,
-        narrowing: Narrowing,
+        (snapshot, wanted): (&Snapshot, Wanted),
+        (request, narrowing): (&ScanRequest, &Narrowing),
         threads: usize,
         shown: String,
         shown_as: Option<ShownAs>,
     ) -> Result<Self> {
         let scan = snapshot
-            .scan_narrowed(&request, &narrowing)
+            .scan_narrowed(request, narrowing)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let partitions = threads_worth(threads, &scan).min(scan.morsels()).max(1);
         let limit = request.limit;
@@ -138,10 +148,7 @@ impl SeriesScan {
         .with_scheduling_type(SchedulingType::Cooperative);
         Ok(Self {
             scan,
-            snapshot,
-            request,
-            narrowing,
-            threads,
+            wanted: Arc::new(wanted),
             limit,
             shown,
             shown_as,
@@ -152,36 +159,14 @@ impl SeriesScan {
         })
     }
 
-    /// The same scan of fewer rows.
-    pub(crate) fn narrowed(&self, narrowing: Narrowing) -> Result<Self> {
-        let shown = self.shown.clone();
-        let snapshot = Arc::clone(&self.snapshot);
-        Self::new(
-            snapshot,
-            self.request.clone(),
-            narrowing,
-            self.threads,
-            shown,
-            self.shown_as.clone(),
-        )
-    }
-
-    pub(crate) fn narrowing(&self) -> &Narrowing {
-        &self.narrowing
-    }
-
-    pub(crate) fn request(&self) -> &ScanRequest {
-        &self.request
+    /// What it was planned of.
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// Upper bound of the rows.
     pub(crate) fn rows_estimate(&self) -> u64 {
         self.scan.rows_estimate()
-    }
-
-    /// The position in the table's schema of a column of this scan.
-    pub(crate) fn table_position(&self, column: usize) -> Option<usize> {
-        self.request.projection.get(column).copied()
     }
 
     fn partitions(&self) -> usize {
@@ -210,16 +195,6 @@ impl DisplayAs for SeriesScan {
         )?;
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
-        }
-        match self.narrowing {
-            Narrowing::None | Narrowing::Fields(_) => {}
-            Narrowing::Ends { first, last } => {
-                write!(f, ", of each series first={first} last={last}")?;
-            }
-            Narrowing::Top { rows, newest, .. } => {
-                let end = if newest { "newest" } else { "oldest" };
-                write!(f, ", {end}={rows}")?;
-            }
         }
         let report = self.scan.report();
         write!(
@@ -263,10 +238,7 @@ impl ExecutionPlan for SeriesScan {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self {
             scan: self.scan.clone(),
-            snapshot: Arc::clone(&self.snapshot),
-            request: self.request.clone(),
-            narrowing: self.narrowing.clone(),
-            threads: self.threads,
+            wanted: Arc::clone(&self.wanted),
             limit: self.limit,
             shown: self.shown.clone(),
             shown_as: self.shown_as.clone(),

@@ -18,9 +18,9 @@ use crate::operators::series::one_line;
 use crate::operators::window;
 use crate::planning::by_aggregate::{Answered, by_aggregates};
 use crate::planning::enum_order;
-use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
+use crate::planning::single_table::is_plain;
 use crate::planning::templates::{Asked, Bound, MayBe, Plans, Shape, Templates, now_of, resolved};
 use crate::statement::Question;
 use crate::statement::headings::Names;
@@ -87,22 +87,6 @@ impl QueryPlanner {
         Some(BoundTemplate { bound, headings })
     }
 
-    /// What the plan of a template comes to. `None` = it does not, and the whole way says what is wrong.
-    pub(crate) async fn plan_template(
-        &self,
-        session: &SessionState,
-        plan: &LogicalPlan,
-        headings: Option<Names>,
-    ) -> Option<PhysicalQuery> {
-        let planner = session.query_planner();
-        let plan = planner.create_physical_plan(plan, session).await;
-        Some(PhysicalQuery {
-            plan: plan.ok()?,
-            lists_functions: false,
-            headings,
-        })
-    }
-
     /// The whole way, from a parsed query. `shape` = it may become a template.
     pub(crate) async fn plan(
         &self,
@@ -156,7 +140,7 @@ impl QueryPlanner {
         let config = self.all_rules.config();
         MayBe {
             series: config.get_extension::<NoSeries>().is_none(),
-            plan: is_plain,
+            rows: is_plain,
         }
     }
 
@@ -222,8 +206,15 @@ impl QueryPlanner {
             return Ok(None);
         }
         let all = self.with_all_rules(&session);
-        let shown =
-            |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
+        // Of a series query, the query: what it would read is what the first of its shape would have read.
+        let shown = |plan: Arc<dyn ExecutionPlan>| {
+            let text = displayable(plan.as_ref()).indent(false).to_string();
+            let lines = text.lines().map(|line| match line.split_once("; table=") {
+                Some((query, _)) if query.contains("SeriesExec: ") => query,
+                _ => line,
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
         let physical = session.create_physical_plan(&plan).await?;
         let fewer = shown(Arc::clone(&physical));
         let all = shown(all.create_physical_plan(&plan).await?);
@@ -252,11 +243,6 @@ impl QueryPlanner {
                 bound = self.template(reading, place, shape);
             }
             match bound.map(|bound| bound.bound) {
-                Some(Bound::Plan(plan)) => {
-                    let session = reading.shared.session();
-                    let planner = session.query_planner();
-                    by_template = shown(planner.create_physical_plan(&plan, session).await?);
-                }
                 // Of a query that is not planned, the query.
                 Some(Bound::Series(series)) => {
                     let query = one_line(&series.query);

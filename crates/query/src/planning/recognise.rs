@@ -11,6 +11,7 @@ mod buckets;
 mod calculated;
 mod chosen;
 mod condition;
+mod ends;
 mod finish;
 mod group;
 mod joined;
@@ -70,7 +71,10 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
                 Some(first) => Transformed::yes(first),
                 None => match buckets::within(&node)? {
                     Some(finest) => Transformed::yes(finest),
-                    None => Transformed::no(node),
+                    None => match ends::of_ends(&node)? {
+                        Some(of_ends) => Transformed::yes(of_ends),
+                        None => Transformed::no(node),
+                    },
                 },
             },
         })

@@ -2,16 +2,14 @@
 //!
 //! A dashboard asks the same few statements all day with other times and other tag values. Most of the work of a narrow one
 //! is to find out what it means, and that does not change with them. The next statement of the same shape puts its literals
-//! into the series query of the first (`series.rs`), and runs it without a planner. A plain query that is none puts them into
-//! the optimized plan of the first (`bind.rs`), and is planned on from there. Of joins, sub-selects and windows over series
-//! queries and relations the physical plan is kept, with holes in the place of what reads (`whole.rs`).
+//! into the series query of the first (`series.rs`), and runs it without a planner. Of all others the physical plan is kept, with
+//! holes in the place of what reads: series queries, relations, and the rows of one table (`whole.rs`).
 //!
 //! Does: keep queries and plans by shape (`shape.rs`) and place, give them back with other literals, forget the ones that were
-//! not asked for the longest. Does not: keep a snapshot, a physical plan, or anything of a statement whose plan could be another
-//! one with other literals; that is decided when a template is made (`slots.rs`). A statement that cannot be bound is planned
+//! not asked for the longest. Does not: keep a snapshot, or anything of a statement whose plan could be another
+//! one with other literals; that is decided when a template is made (`slots.rs`, `compared.rs`). A statement that cannot be bound is planned
 //! afresh.
 
-mod bind;
 mod compared;
 mod series;
 mod shape;
@@ -22,7 +20,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use nilometer_engine::{Charge, MemoryBudget, MemoryUse, Snapshot};
@@ -32,8 +29,6 @@ use crate::planning::recognised::BoundSeries;
 use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
 use crate::tables::catalogue::ReadContext;
-use crate::tables::table::Table;
-use bind::Template;
 use compared::compared;
 use series::SeriesTemplate;
 pub(crate) use shape::{Shape, now_of};
@@ -77,7 +72,6 @@ struct Key {
 #[derive(Debug, Clone)]
 enum Kind {
     Series(Arc<SeriesTemplate>),
-    Plan(Arc<Template>),
     Whole(Arc<PlanTemplate>),
 }
 
@@ -87,7 +81,6 @@ impl Kind {
     fn is_of(&self, snapshot: &Snapshot) -> bool {
         let slots = match self {
             Self::Series(series) => series.slots(),
-            Self::Plan(plan) => plan.slots(),
             Self::Whole(whole) => return whole.is_of(snapshot),
         };
         let name = &slots.name;
@@ -112,8 +105,6 @@ pub(crate) struct Plans<'a> {
 pub(crate) enum Bound {
     /// The query that it is.
     Series(BoundSeries),
-    /// Its optimized plan.
-    Plan(Box<LogicalPlan>),
     /// Its physical plan.
     Whole(Arc<dyn ExecutionPlan>),
 }
@@ -123,7 +114,6 @@ impl Bound {
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             Self::Series(series) => Arc::clone(&series.columns.schema),
-            Self::Plan(plan) => Arc::clone(plan.schema().inner()),
             Self::Whole(plan) => plan.schema(),
         }
     }
@@ -189,20 +179,15 @@ impl Templates {
                 columns: series.columns.clone(),
                 threads: series.threads,
             }),
-            Kind::Plan(plan) => {
-                let threads = reading.shared.options.threads;
-                let Slots { name, schema, .. } = plan.slots();
-                let (schema, name) = (Arc::clone(schema), name.clone());
-                let table = Table::new(Arc::clone(snapshot), schema, name, threads);
-                let source = provider_as_source(Arc::new(table));
-                Bound::Plan(Box::new(plan.bind(shape.values(), &asked, &source)?))
+            Kind::Whole(whole) => {
+                let on = (snapshot, reading.shared.options.threads);
+                Bound::Whole(whole.bind(shape.values(), &asked, on)?)
             }
-            Kind::Whole(whole) => Bound::Whole(whole.bind(shape.values(), &asked, snapshot)?),
         };
         Some((bound, headings))
     }
 
-    /// Makes a template of a query, if it is the same whatever the values are: of a series query, else of a plain one.
+    /// Makes a template of a query, if it is the same whatever the values are: of a series query, else of its plan.
     pub(crate) fn learn(
         &self,
         (place, asked): (&NameScope, &Asked<'_>),
@@ -243,8 +228,8 @@ impl Templates {
 pub(crate) struct MayBe {
     /// A series query.
     pub(crate) series: bool,
-    /// A plan, because it is one of a plain query.
-    pub(crate) plan: bool,
+    /// A plan over the rows of a table, because it reads one table once.
+    pub(crate) rows: bool,
 }
 
 /// What is kept of a statement, and how large that is.
@@ -266,18 +251,9 @@ fn kind_of(
         let bytes = series.bytes();
         return Ok(Some((Kind::Series(Arc::new(series)), bytes)));
     }
-    // A plan without values is as quickly made as bound.
-    if may_be.plan
-        && !shape.values().is_empty()
-        && let Some(slots) = slots
-        && let Some(plan) = Template::of(slots, optimized)
-    {
-        let bytes = plan.bytes()?;
-        return Ok(Some((Kind::Plan(Arc::new(plan)), bytes)));
-    }
-    if may_be.series
+    if (may_be.series || may_be.rows)
         && let Some(compared) = compared(shape.values(), (plans.asked, optimized), asked)?
-        && let Some(whole) = PlanTemplate::of(plans.physical, compared)?
+        && let Some(whole) = PlanTemplate::of(plans.physical, compared, asked, may_be.rows)?
     {
         let bytes = whole.bytes();
         return Ok(Some((Kind::Whole(Arc::new(whole)), bytes)));

@@ -13,9 +13,8 @@ use crate::SqlOptions;
 use crate::error::Error;
 use crate::function;
 use crate::limits::plan_time;
-use crate::planning::few_rows::ThreadsByRows;
-use crate::planning::narrow::NarrowScans;
-use crate::planning::{plain, planner};
+use crate::planning::threads::ThreadsByRows;
+use crate::planning::{planner, single_table};
 use crate::semantics::outer::constants::NullSides;
 
 /// What all statements plan with.
@@ -27,8 +26,8 @@ pub(super) fn session(
     let mut config = config(options);
     let mut rules = physical_rules();
     if !all_rules {
-        config.options_mut().optimizer.max_passes = plain::PASSES;
-        rules = plain::physical_rules(rules);
+        config.options_mut().optimizer.max_passes = single_table::PASSES;
+        rules = single_table::physical_rules(rules);
     }
     let rules = ThreadsByRows::new(rules, config.options());
     let session = SessionStateBuilder::new()
@@ -42,7 +41,7 @@ pub(super) fn session(
     session = session.with_optimizer_rules(if all_rules {
         plan_time::between(planner::logical_rules())
     } else {
-        plain::logical_rules()
+        single_table::logical_rules()
     });
     let mut session = session.build();
     function::register(&mut session)?;
@@ -54,10 +53,9 @@ pub(super) fn session(
 /// and none of ours does.
 const PUSHED_BY_NAME: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
-/// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
+/// The planner's rules, and first ours.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
-        vec![Arc::new(NarrowScans), Arc::new(NullSides)];
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(NullSides)];
     rules.extend(PhysicalOptimizer::new().rules);
     rules.retain(|rule| !PUSHED_BY_NAME.contains(&rule.name()));
     rules

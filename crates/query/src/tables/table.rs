@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 
-use crate::operators::scan::{SeriesScan, ShownAs};
+use crate::operators::scan::{SeriesScan, ShownAs, Wanted};
 use crate::planning::filter::{Coverage, FieldCondition, Pushdown};
 use crate::statement::name::TableName;
 use crate::tables::planned::scan_at_once;
@@ -169,34 +169,54 @@ impl Table {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.arrow.fields().len()).collect();
+        self.planned_scan(&Wanted {
+            name: self.name.clone(),
+            schema: Arc::clone(&self.schema),
+            projection: projection.cloned().unwrap_or_else(all),
+            filters: filters.to_vec(),
+            limit,
+        })
+    }
+
+    /// The scan that another one of the table was planned as, maybe with other values in its filters.
+    pub(crate) fn planned_scan(&self, wanted: &Wanted) -> Result<Arc<dyn ExecutionPlan>> {
         let arrow_schema = &self.arrow;
-        let projection = projection
-            .cloned()
-            .unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
+        let Wanted {
+            projection,
+            filters,
+            limit,
+            ..
+        } = wanted;
         let pushdown = filters.iter().fold(Pushdown::everything(), |all, filter| {
             all.and(Pushdown::of(filter, &self.schema).0)
         });
         if pushdown.is_nothing() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(
-                arrow_schema.project(&projection)?,
+                arrow_schema.project(projection)?,
             ))));
         }
         let shown = pushdown.describe(&self.schema.arrow_schema());
-        let shown_as = self.shown_as(&projection)?;
+        let shown_as = self.shown_as(projection)?;
         let request = ScanRequest {
             table: Arc::clone(&self.schema),
-            projection: projection.into_iter().map(|at| self.position(at)).collect(),
+            projection: projection.iter().map(|at| self.position(*at)).collect(),
             time: pushdown.time,
             tags: pushdown.tags,
-            limit,
+            limit: *limit,
         };
         let narrowing = match pushdown.fields.as_slice() {
             [] => Narrowing::None,
             fields => Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect()),
         };
         let shown = format!("table={}, {shown}", self.shown());
-        let snapshot = Arc::clone(&self.snapshot);
-        let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown, shown_as)?;
+        let scan = SeriesScan::new(
+            (self.snapshot.as_ref(), wanted.clone()),
+            (&request, &narrowing),
+            self.threads,
+            shown,
+            shown_as,
+        )?;
         Ok(Arc::new(scan))
     }
 }

@@ -38,25 +38,34 @@ fn lines(from: u64, to: u64, salt: u64) -> String {
 }
 
 /// Statements whose answer has one order.
-const ORDERED: [&str; 9] = [
+const ORDERED: [&str; 13] = [
     "SELECT * FROM m ORDER BY time DESC, host LIMIT 7",
     "SELECT host, time, i FROM m ORDER BY time, host DESC LIMIT 5 OFFSET 2",
     "SELECT time, f * 2 AS x FROM m WHERE region = 'x' ORDER BY time DESC, host LIMIT 4",
     "SELECT * FROM m WHERE time < '1970-01-01T00:20:00Z' ORDER BY time DESC, host LIMIT 10",
     "SELECT time FROM m ORDER BY time DESC LIMIT 10",
     "SELECT time FROM m WHERE host IN ('a', 'c') ORDER BY time LIMIT 3",
+    "SELECT * FROM m ORDER BY time DESC, f, host LIMIT 5",
+    "SELECT time, f * 2 AS x, i FROM m ORDER BY time, f * 2 DESC, host LIMIT 6 OFFSET 1",
+    "SELECT x, time FROM (SELECT f * 2 AS x, time, host FROM m) q ORDER BY time DESC, x, host LIMIT 4",
+    "SELECT i + 1, time FROM m WHERE host = 'c' ORDER BY time DESC LIMIT 3",
     "SELECT DISTINCT ON (host) * FROM m ORDER BY host, time DESC",
     "SELECT DISTINCT ON (host, region) time, host, i FROM m ORDER BY host, region, time",
     "SELECT host, last(i, time) FROM m GROUP BY host ORDER BY host LIMIT 2",
 ];
 
 /// Statements whose answer is a set.
-const SETS: [&str; 17] = [
+const SETS: [&str; 22] = [
     "SELECT host, last(f, time), first(s, time), max(time) FROM m GROUP BY host",
     "SELECT region, last(i, time), last(b, time) FROM m GROUP BY region",
     "SELECT first(i + 1, time), min(time) FROM m WHERE time > '1970-01-01T00:10:00Z'",
     "SELECT last(f, time) FROM m WHERE host = 'b' AND time < '1970-01-01T00:33:20Z'",
     "SELECT host, time, f FROM (SELECT *, row_number() OVER (PARTITION BY host ORDER BY time DESC) AS n FROM m) q WHERE n <= 3",
+    "SELECT host, last(i + 1, time), max(time), first(upper(s), time) FROM m GROUP BY host",
+    "SELECT last(f * 2, time), last(s || '!', time) FROM m WHERE host = 'a'",
+    "SELECT *, n * 2 FROM (SELECT *, row_number() OVER (PARTITION BY host ORDER BY time DESC) AS n FROM m) q WHERE n <= 3",
+    "SELECT host, n, f FROM (SELECT *, row_number() OVER (PARTITION BY host, region ORDER BY time, f) AS n FROM m) q WHERE n < 5 AND n <> 2",
+    "SELECT host, n, d FROM (SELECT host, d, row_number() OVER (PARTITION BY host ORDER BY time) AS n FROM (SELECT host, f + 1 AS d, time FROM m) p) q WHERE n = 2 AND n + d > 3",
     "SELECT * FROM m WHERE f > 90.0",
     "SELECT time, host, i FROM m WHERE i BETWEEN 3 AND 5 AND f <= 60",
     "SELECT * FROM m WHERE i IN (1, 7, 40) OR i = -50",
@@ -125,6 +134,113 @@ async fn answers_are_those_of_all_rows_wherever_they_are() {
     check(&store, "with updates").await;
     store.engine.settle().unwrap();
     check(&store, "settled").await;
+}
+
+/// Of rows of one time the order chooses by what comes after it, so all of them have to be there.
+#[tokio::test]
+async fn rows_of_one_time_are_chosen_by_what_comes_after_it() {
+    let store = Store::new();
+    store.write(
+        "m,host=a f=3 1\nm,host=b f=1 1\nm,host=c f=2 1\nm,host=a f=6 2\nm,host=b f=4 2\nm,host=c f=5 2\nm,host=a f=7 3",
+    );
+    for _ in 0..2 {
+        for (sql, rows) in [
+            (
+                "SELECT f FROM m ORDER BY time DESC, f LIMIT 2",
+                ["7.0", "4.0"],
+            ),
+            (
+                "SELECT f + 1 FROM m ORDER BY time, f LIMIT 2",
+                ["2.0", "3.0"],
+            ),
+            (
+                "SELECT f FROM m ORDER BY time, f DESC LIMIT 2",
+                ["3.0", "2.0"],
+            ),
+            (
+                "SELECT f FROM m ORDER BY time DESC, f + 0 LIMIT 2 OFFSET 1",
+                ["4.0", "5.0"],
+            ),
+        ] {
+            assert_eq!(store.rows(sql).await, rows, "{sql}");
+            let text = plan(&store, sql).await;
+            assert!(text.contains("SeriesExec"), "{sql}: {text}");
+        }
+        store.engine.flush().unwrap();
+    }
+}
+
+/// Tables whose time is a day or a number had scans of all rows for their ends, because nothing was recognised of them but by a rule
+/// of its own, which is gone.
+#[tokio::test]
+async fn ends_of_days_and_numbers_are_those_of_times() {
+    let store = Store::new();
+    for sql in [
+        "CREATE TABLE days (day DATE, host TEXT, v BIGINT) WITH (tsdb.hypertable, tsdb.partition_column = 'day', tsdb.segmentby = 'host')",
+        "CREATE TABLE numbers (n BIGINT, host TEXT, v BIGINT) WITH (tsdb.hypertable, tsdb.partition_column = 'n', tsdb.chunk_interval = 1000, tsdb.segmentby = 'host')",
+        "INSERT INTO days VALUES ('2024-01-01', 'a', 1), ('2024-01-02', 'a', 2), ('2024-01-03', 'b', 3), ('2023-12-31', 'b', 4)",
+        "INSERT INTO numbers VALUES (10, 'a', 1), (-5, 'a', 2), (700, 'b', 3), (8, 'b', 4)",
+    ] {
+        store.batches(sql).await.unwrap();
+    }
+    for (sql, rows) in [
+        (
+            "SELECT day, v FROM days ORDER BY day DESC LIMIT 1",
+            &["2024-01-03|3"] as &[&str],
+        ),
+        (
+            "SELECT v + 1, day FROM days WHERE day < '2024-01-03' ORDER BY day DESC LIMIT 1",
+            &["3|2024-01-02"],
+        ),
+        (
+            "SELECT host, last(v, day), min(day), max(day) FROM days GROUP BY host ORDER BY host",
+            &["a|2|2024-01-01|2024-01-02", "b|3|2023-12-31|2024-01-03"],
+        ),
+        (
+            "SELECT DISTINCT ON (host) host, day, v FROM days ORDER BY host, day",
+            &["a|2024-01-01|1", "b|2023-12-31|4"],
+        ),
+        (
+            "SELECT n, v FROM numbers ORDER BY n LIMIT 2",
+            &["-5|2", "8|4"],
+        ),
+        (
+            "SELECT v * 2 FROM numbers WHERE n < 100 ORDER BY n DESC LIMIT 1",
+            &["2"],
+        ),
+        (
+            "SELECT host, last(v, n), first(v + 1, n), max(n) FROM numbers GROUP BY host ORDER BY host",
+            &["a|1|3|10", "b|3|5|700"],
+        ),
+        (
+            "SELECT host, n, p FROM (SELECT *, row_number() OVER (PARTITION BY host ORDER BY n DESC) AS p FROM numbers) q WHERE p <= 1 ORDER BY host",
+            &["a|10|1", "b|700|1"],
+        ),
+        (
+            "SELECT count(*), min(n), max(n) FROM numbers WHERE n >= 8",
+            &["3|8|700"],
+        ),
+    ] {
+        assert_eq!(store.rows(sql).await, rows, "{sql}");
+        let text = plan(&store, sql).await;
+        assert!(
+            text.contains("SeriesExec") && !text.contains("SeriesScan"),
+            "{sql}: {text}"
+        );
+    }
+    // Their buckets are other questions.
+    for (sql, rows) in [
+        (
+            "SELECT time_bucket(100, n) AS b, sum(v) FROM numbers GROUP BY b ORDER BY b",
+            &["-100|2", "0|5", "700|3"] as &[&str],
+        ),
+        (
+            "SELECT count(*) FROM (SELECT n, count(*) FROM numbers GROUP BY n HAVING count(*) > 0) q",
+            &["4"],
+        ),
+    ] {
+        assert_eq!(store.rows(sql).await, rows, "{sql}");
+    }
 }
 
 #[tokio::test]

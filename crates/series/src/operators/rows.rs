@@ -22,13 +22,10 @@ use crate::context::{BATCH_ROWS, Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, hoist, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, Reading, RunNested, Which};
-use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform};
+use crate::query::{Expr, Operator, OrderBy, SeriesQuery, TOP_ROWS_MAX, Transform};
 
 /// Rows at the end of each series that are worth being looked for.
 const END_ROWS_MAX: u64 = 1000;
-
-/// Rows at an end of time that are looked for before the scan. Their keys are held in memory.
-const TOP_ROWS_MAX: u64 = 100_000;
 
 pub(super) fn run(
     query: &SeriesQuery,

@@ -122,8 +122,8 @@ impl Sorter {
     /// Drops the rows that come after all that are asked for.
     fn prune(&mut self) -> Result<(), Error> {
         let per_group = Window {
-            skip: 0,
             rows: self.per_group.end(),
+            ..Window::ALL
         };
         // Which rows of a group are left out is not known before its last.
         let overall = if self.per_group.is_all() {
@@ -132,8 +132,9 @@ impl Sorter {
             u64::MAX
         };
         let overall = Window {
-            skip: 0,
             rows: overall,
+            with_ties: self.overall.with_ties,
+            ..Window::ALL
         };
         let keys = std::mem::take(&mut self.keys);
         let mut kept = chosen(keys, self.order, (per_group, overall), &self.context)?;
@@ -257,9 +258,15 @@ fn chosen(
     }
     if !overall.is_all() {
         let mut place = 0;
-        long::retain(&mut keys, context, |_| {
+        let mut last = None;
+        long::retain(&mut keys, context, |key| {
             place += 1;
-            overall.contains(place - 1)
+            let is_tie = overall.with_ties && last == Some(key.time);
+            let is_kept = overall.contains(place - 1) || is_tie;
+            if is_kept {
+                last = Some(key.time);
+            }
+            is_kept
         })?;
     }
     Ok(keys)

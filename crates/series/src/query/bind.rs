@@ -86,6 +86,7 @@ impl Missing<'_> {
             limit_groups: self.limit(shape.limit_groups.as_ref()),
             limit_per_group: self.limit(shape.limit_per_group.as_ref()),
             limit: self.limit(shape.limit.as_ref()),
+            with_ties: shape.with_ties,
         }
     }
 

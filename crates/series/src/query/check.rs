@@ -4,7 +4,8 @@
 //! not: look at types of columns; those are a snapshot's.
 
 use super::{
-    Aggregate, Bound, Choice, Column, Expr, Fill, Limit, OrderBy, Shape, Source, TagExpr, Window,
+    Aggregate, Bound, Choice, Column, Expr, Fill, Limit, OrderBy, Shape, Source, TOP_ROWS_MAX,
+    TagExpr, Window,
 };
 use crate::bucket::Width;
 use crate::context::Limits;
@@ -54,6 +55,7 @@ fn check_at(shape: &Shape, limits: Limits, depth: usize) -> Result<Bound, Error>
     check_bucket(shape, is_aggregate)?;
     let bound = bound(shape)?;
     check_count(shape, &bound, limits)?;
+    check_ties(shape, &bound)?;
     Ok(bound)
 }
 
@@ -340,7 +342,10 @@ fn bound(shape: &Shape) -> Result<Bound, Error> {
         has_last: to.is_some(),
         groups: window(shape.limit_groups.as_ref())?,
         per_group: window(shape.limit_per_group.as_ref())?,
-        overall: window(shape.limit.as_ref())?,
+        overall: Window {
+            with_ties: shape.with_ties,
+            ..window(shape.limit.as_ref())?
+        },
         top: match &shape.choice {
             Some(Choice::Top(top)) => number(&top.rows)?,
             _ => u64::MAX,
@@ -355,6 +360,7 @@ fn window(limit: Option<&Limit>) -> Result<Window, Error> {
     Ok(Window {
         skip: number(&limit.skip)?,
         rows: number(&limit.rows)?,
+        with_ties: false,
     })
 }
 
@@ -364,6 +370,28 @@ fn number(value: &Literal) -> Result<u64, Error> {
         Value::Unsigned(number) => Ok(*number),
         other => refuse(format!("{other} is no number of rows")),
     }
+}
+
+/// Which rows are ties is known of those at an end of time, which the engine looks for with theirs.
+fn check_ties(shape: &Shape, bound: &Bound) -> Result<(), Error> {
+    let is_table = matches!(&shape.source, Source::Tables(tables) if tables.len() == 1);
+    let is_plain = is_table
+        && shape.rows.is_none()
+        && shape.choice.is_none()
+        && !shape.is_aggregate()
+        && !shape.has_neighbours();
+    let is_end = shape.order.by == OrderBy::Time
+        && shape.limit.is_some()
+        && shape.limit_per_group.is_none()
+        && shape.limit_groups.is_none()
+        && bound.overall.skip == 0
+        && bound.overall.rows <= TOP_ROWS_MAX;
+    if shape.with_ties && !(is_plain && is_end) {
+        return refuse(format!(
+            "ties go with the first {TOP_ROWS_MAX} rows of one table at most, in the order of their times and without a condition on rows"
+        ));
+    }
+    Ok(())
 }
 
 /// Buckets that are filled are as many as the range has, whatever rows there are.

@@ -365,6 +365,9 @@ impl Display for Shape {
         }
         if let Some(limit) = &self.limit {
             write!(f, "\nlimit {limit}")?;
+            if self.with_ties {
+                f.write_str(" with ties")?;
+            }
         }
         write!(f, "\nrules {rules}")
     }

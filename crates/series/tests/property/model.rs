@@ -148,7 +148,13 @@ fn answer_of_made(shape: &Shape, mut made: Vec<(GroupKey, (Row, Vec<Val>))>) -> 
             if descending { order.reverse() } else { order }
         });
     }
-    let kept = limited(made, shape);
+    let times: Vec<i64> = made.iter().map(|(_, (row, _))| row.time).collect();
+    let mut kept = limited(made.clone(), shape);
+    if shape.with_ties && !kept.is_empty() {
+        let last = times[kept.len() - 1];
+        let ties = made.into_iter().map(|(_, row)| row).skip(kept.len());
+        kept.extend(ties.take_while(|(row, _)| row.time == last));
+    }
     let mut answer = Answer {
         rows: Vec::new(),
         nested: Vec::new(),

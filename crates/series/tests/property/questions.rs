@@ -329,6 +329,14 @@ fn rows(dice: &mut Dice, rules: Rules, source: Source, fields: &'static [&'stati
             shape.limit_per_group = None;
             shape.limit = limit;
             shape.order.by = OrderBy::Time;
+            let is_table = matches!(&shape.source, Source::Tables(tables) if tables.len() == 1);
+            if is_table && shape.limit_groups.is_none() && dice.one_in(2) {
+                shape.with_ties = true;
+                shape.limit = shape.limit.map(|limit| Limit {
+                    skip: Literal::from(0),
+                    ..limit
+                });
+            }
         }
     }
     let is_limited = shape.limit.is_some() || shape.limit_per_group.is_some();

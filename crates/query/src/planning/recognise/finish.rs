@@ -8,16 +8,14 @@ use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Narrowing, TIME_COLUMN, TimeKind, shown_time_type};
 use nilometer_series::{
     Aggregate, Binary, Column as SeriesColumn, Expr, Limit, Literal, MEAN_SCALE, Order, OrderBy,
-    Rules, Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
+    Rules, Selector, SeriesQuery, Shape, Source, TOP_ROWS_MAX, TableName, TagExpr, TimeRange, Type,
+    Value,
 };
 
 use super::condition;
 use super::group::Ends;
 use super::view::{Column, View};
 use crate::planning::recognised::{Output, Recognised, Shown, TableRead, limits};
-
-/// Rows at an end of time that are looked for before the scan.
-const TOP_ROWS_MAX: u64 = 100_000;
 
 impl View {
     /// The series query; `None` = a column of the plan is none of its own, or of another type.
@@ -45,6 +43,7 @@ impl View {
         shape.limit = self
             .limit
             .map(|of| limit(of.skip, of.rows.unwrap_or(i64::MAX as u64)));
+        shape.with_ties = self.with_ties;
         let is_aggregate = grouped.is_some() && ends.is_none();
         let outputs = self.outputs(plan, &mut shape, &group, is_aggregate)?;
         shape.tags = all_of(self.tags.clone());

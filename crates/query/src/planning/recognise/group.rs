@@ -28,7 +28,7 @@ const DAY_NS: i64 = 86_400 * SECOND_NS;
 const MONDAY_NS: i64 = 4 * DAY_NS;
 
 /// Rows at the end of each series that are worth being looked for.
-const END_ROWS_MAX: u64 = 1000;
+pub(super) const END_ROWS_MAX: u64 = 1000;
 
 /// Rows at an end of each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub(super) fn bucket(expr: &Expr, view: &View, input: &DFSchema) -> Option<Bucke
         Expr::ScalarFunction(call) => call,
         _ => return None,
     };
+    if !view.has_clock() {
+        return None;
+    }
     let is_time = |expr: &Expr| view.column(expr, input) == Some(&Column::Time);
     match (call.func.name(), call.args.as_slice()) {
         (TIME_BUCKET, [Expr::Literal(width, _), time, optional @ ..]) if is_time(time) => {
@@ -203,7 +206,7 @@ fn rows_at_ends(
     })
 }
 
-fn ignores_nulls(call: &AggregateFunction) -> bool {
+pub(super) fn ignores_nulls(call: &AggregateFunction) -> bool {
     call.params.null_treatment == Some(NullTreatment::IgnoreNulls)
 }
 
@@ -234,7 +237,7 @@ fn descends(keys: &[Sort], view: &View, input: &DFSchema, group: &[usize]) -> Op
     let first = keys.next()?;
     let is_time = view.column(&first.expr, input) == Some(&Column::Time);
     // What comes after the time would choose among rows of one time.
-    (is_time && keys.next().is_none()).then_some(!first.asc)
+    (is_time && (keys.next().is_none() || view.has_one_row_a_time(group))).then_some(!first.asc)
 }
 
 fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<SeriesAggregate> {
@@ -360,7 +363,7 @@ pub(super) fn window_below(plan: &LogicalPlan) -> Option<(&Window, Option<&Proje
 }
 
 /// An expression over the columns of a projection, over those that it projects; `None` = one of them is made of others.
-fn over_input(expr: &Expr, projection: &Projection) -> Option<Expr> {
+pub(super) fn over_input(expr: &Expr, projection: &Projection) -> Option<Expr> {
     let mut is_plain = true;
     let over = expr.clone().replace_up(&mut |part| {
         let Expr::Column(column) = &part else {
@@ -416,65 +419,80 @@ pub(super) fn numbered(
     }
 }
 
-fn first_rows(mut view: View, window: &Window, bounds: &[Expr]) -> Option<View> {
+fn first_rows(view: View, window: &Window, bounds: &[Expr]) -> Option<View> {
+    let [expr] = window.window_expr.as_slice() else {
+        return None;
+    };
+    let params = &row_number(expr)?.params;
+    let (mut skip, mut last) = (0_u64, None::<u64>);
+    for bound in bounds {
+        let (from, to) = places(bound, window)?;
+        skip = skip.max(from);
+        last = Some(last.unwrap_or(u64::MAX).min(to));
+    }
+    let last = last.filter(|last| *last <= END_ROWS_MAX)?;
+    let keys = (params.partition_by.as_slice(), params.order_by.as_slice());
+    let mut view = ends_by(view, keys, window.input.schema())?;
+    let ends = view.grouped.as_mut()?.ends.as_mut()?;
+    (ends.skip, ends.rows) = (skip, last.saturating_sub(skip));
+    view.columns.push(Column::Number);
+    Some(view)
+}
+
+/// The first row of each group of tags in an order by time.
+pub(super) fn ends_by(
+    mut view: View,
+    (group, order): (&[Expr], &[Sort]),
+    input: &DFSchema,
+) -> Option<View> {
     if !view.is_rows() || view.below.is_some() {
         return None;
     }
     view.order = None;
-    let [expr] = window.window_expr.as_slice() else {
-        return None;
-    };
-    let call = row_number(expr)?;
-    let input = window.input.schema();
-    let params = &call.params;
     let mut tags: Vec<usize> = Vec::new();
-    for expr in &params.partition_by {
+    for expr in group {
         match view.column(expr, input)? {
             Column::Tag(tag) if !tags.contains(tag) => tags.push(*tag),
             _ => return None,
         }
     }
-    let descending = descends(&params.order_by, &view, input, &tags)?;
-    let columns = view.columns.len();
-    let (mut skip, mut last) = (0_u64, None::<u64>);
-    for bound in bounds {
-        let Expr::BinaryExpr(binary) = bound else {
-            return None;
-        };
-        let (Expr::Column(column), Expr::Literal(ScalarValue::UInt64(Some(bound)), _)) =
-            (binary.left.as_ref(), binary.right.as_ref())
-        else {
-            return None;
-        };
-        if window.schema.maybe_index_of_column(column)? != columns {
-            return None;
-        }
-        let (from, to) = match binary.op {
-            Operator::Eq => (bound.checked_sub(1)?, *bound),
-            Operator::Lt => (0, bound.checked_sub(1)?),
-            Operator::LtEq => (0, *bound),
-            Operator::Gt => (*bound, u64::MAX),
-            Operator::GtEq => (bound.checked_sub(1)?, u64::MAX),
-            _ => return None,
-        };
-        skip = skip.max(from);
-        last = Some(last.unwrap_or(u64::MAX).min(to));
-    }
-    let last = last.filter(|last| *last <= END_ROWS_MAX)?;
-    view.columns.push(Column::Number);
+    let ends = Ends {
+        descending: descends(order, &view, input, &tags)?,
+        skip: 0,
+        rows: 1,
+    };
     view.grouped = Some(Grouped {
         tags,
         bucket: None,
-        ends: Some(Ends {
-            descending,
-            skip,
-            rows: last.saturating_sub(skip),
-        }),
+        ends: Some(ends),
     });
     Some(view)
 }
 
-fn row_number(expr: &Expr) -> Option<&WindowFunction> {
+/// The numbers of rows that a condition on the number of a window leaves: after the first, up to the second.
+pub(super) fn places(bound: &Expr, window: &Window) -> Option<(u64, u64)> {
+    let Expr::BinaryExpr(binary) = bound else {
+        return None;
+    };
+    let (Expr::Column(column), Expr::Literal(ScalarValue::UInt64(Some(bound)), _)) =
+        (binary.left.as_ref(), binary.right.as_ref())
+    else {
+        return None;
+    };
+    if window.schema.maybe_index_of_column(column)? != window.input.schema().fields().len() {
+        return None;
+    }
+    Some(match binary.op {
+        Operator::Eq => (bound.checked_sub(1)?, *bound),
+        Operator::Lt => (0, bound.checked_sub(1)?),
+        Operator::LtEq => (0, *bound),
+        Operator::Gt => (*bound, u64::MAX),
+        Operator::GtEq => (bound.checked_sub(1)?, u64::MAX),
+        _ => return None,
+    })
+}
+
+pub(super) fn row_number(expr: &Expr) -> Option<&WindowFunction> {
     match expr {
         Expr::Alias(alias) => row_number(&alias.expr),
         Expr::WindowFunction(call) => {

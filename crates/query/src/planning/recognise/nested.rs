@@ -32,7 +32,7 @@ fn around(view: View, input: &DFSchema) -> Option<View> {
         _ => true,
     };
     // A limit chooses by places of rows, of which two may be the same.
-    if columns.len() != input.fields().len() || view.limit.is_some() {
+    if columns.len() != input.fields().len() || view.limit.is_some() || !view.has_clock() {
         return None;
     }
     let shown: Vec<bool> = columns.iter().map(is_shown).collect();
@@ -65,6 +65,7 @@ fn around(view: View, input: &DFSchema) -> Option<View> {
         grouped: None,
         order: None,
         limit: None,
+        with_ties: false,
         chosen: None,
         columns: outer,
         below: Some(Box::new(found)),

@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan};
 use nilometer_engine::{
-    ColumnKind, ColumnSource, LogicalType, PhysicalType, TableSchema, TimeKind,
+    ColumnKind, ColumnSource, Duplicates, LogicalType, PhysicalType, TableSchema, TimeKind,
 };
 use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr, Type};
 
@@ -116,6 +116,8 @@ pub(super) struct View {
     pub(super) grouped: Option<Grouped>,
     pub(super) order: Option<Ordered>,
     pub(super) limit: Option<Limited>,
+    /// With all rows of the time at which the last of them stands.
+    pub(super) with_ties: bool,
     /// A tag whose values another query chooses.
     pub(super) chosen: Option<Chosen>,
     /// Of the node that was taken in last.
@@ -219,11 +221,7 @@ impl View {
             // Beyond are the columns that say which row it is, for statements that change rows.
             let source = schema.source(shown.position(place)?);
             columns.push(match source? {
-                // Days and numbers are added up, compared and put into buckets otherwise than times are.
-                ColumnSource::Time => match schema.time().1 {
-                    TimeKind::TimestampTz | TimeKind::Timestamp => Column::Time,
-                    TimeKind::Date | TimeKind::Integer { .. } => return None,
-                },
+                ColumnSource::Time => Column::Time,
                 ColumnSource::Tag(tag) => Column::Tag(tag),
                 ColumnSource::Field(field) => Column::Field(field),
             });
@@ -239,6 +237,7 @@ impl View {
             grouped: None,
             order: None,
             limit: None,
+            with_ties: false,
             chosen: None,
             columns,
         };
@@ -277,6 +276,20 @@ impl View {
             Expr::Column(column) => self.columns.get(input.maybe_index_of_column(column)?),
             _ => None,
         }
+    }
+
+    /// Whether SQL shows times as times. Days and numbers are added up, compared and put into buckets otherwise.
+    pub(super) fn has_clock(&self) -> bool {
+        matches!(self.names.time, TimeKind::TimestampTz | TimeKind::Timestamp)
+    }
+
+    /// Whether no two rows of a group have one time: its tags are those of one series, and the table keeps no duplicates.
+    pub(super) fn has_one_row_a_time(&self, group: &[usize]) -> bool {
+        let mut tags = 0..self.schema().tags.len();
+        self.below.is_none()
+            && self.has_clock()
+            && self.schema().settings.duplicates != Duplicates::Keep
+            && tags.all(|tag| group.contains(&tag))
     }
 
     /// Whether rows are rows of the table, all of them that the filters leave.
@@ -342,7 +355,12 @@ impl View {
         Some(self)
     }
 
-    fn sort(mut self, keys: &[Sort], fetch: Option<usize>, input: &DFSchema) -> Option<Self> {
+    pub(super) fn sort(
+        mut self,
+        keys: &[Sort],
+        fetch: Option<usize>,
+        input: &DFSchema,
+    ) -> Option<Self> {
         if self.limit.is_some() || self.order.is_some() {
             return None;
         }

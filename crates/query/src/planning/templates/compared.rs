@@ -268,7 +268,8 @@ fn stands_in_scans(
     Ok(is_known && found.iter().all(|found| *found))
 }
 
-fn has_value(expr: &Expr, slot: &Compared) -> Result<bool> {
+/// Whether a value stands in an expression.
+pub(super) fn has_value(expr: &Expr, slot: &Compared) -> Result<bool> {
     expr.exists(|expr| Ok(matches!(expr, Expr::Literal(literal, _) if slot.is(literal))))
 }
 
@@ -279,10 +280,7 @@ fn is_own(slot: &Compared, filter: &Expr, scan: &TableScan, moment: &Asked<'_>) 
     {
         return false;
     }
-    let mut again = filter.clone();
-    let mut texts = slot.texts.iter().map(String::as_str);
-    let filled = fill(&mut again, &mut texts, (slot.reading, moment));
-    if filled.is_none() || texts.next().is_some() || again != *filter {
+    if !is_made_of(filter, slot, moment) {
         return false;
     }
     let columns = filter.column_refs();
@@ -291,6 +289,14 @@ fn is_own(slot: &Compared, filter: &Expr, scan: &TableScan, moment: &Asked<'_>) 
         return false;
     };
     is_plain_column(scan, &column.name, filter, slot.op == Operator::Eq).unwrap_or(false)
+}
+
+/// Whether a condition is what the values of a slot make of it.
+pub(super) fn is_made_of(filter: &Expr, slot: &Compared, moment: &Asked<'_>) -> bool {
+    let mut again = filter.clone();
+    let mut texts = slot.texts.iter().map(String::as_str);
+    let filled = fill(&mut again, &mut texts, (slot.reading, moment));
+    filled.is_some() && texts.next().is_none() && again == *filter
 }
 
 /// Whether a column is a tag of text, the time, or a relation's text.

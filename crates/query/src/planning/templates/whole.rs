@@ -1,9 +1,10 @@
 //! The physical plan that all statements of one shape have, without the values of one and without a snapshot.
 //!
 //! Of a statement that is no series query as a whole, parts are: what is left is joins, windows and orders over few rows, planned
-//! for longer than they run. Does: keep the plan with holes in the place of its leaves, and make leaves of the newest snapshot
-//! with the values of a statement. Does not: keep plans that read anything but series queries and relations, or that have
-//! filters that change while they run.
+//! for longer than they run. So is what adds up few rows of one table otherwise than a series query does. Does: keep the plan with
+//! holes in the place of its leaves, and make leaves of the newest snapshot with the values of a statement. Does not: keep plans
+//! that read anything but series queries, relations and the rows of one table, or that have filters that change while they run;
+//! nor bind one where the rows are worth another number of threads, which makes another plan.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal as PlanLiteral};
 use datafusion::physical_plan::empty::EmptyExec;
@@ -24,13 +25,15 @@ use datafusion::physical_plan::{
 use nilometer_engine::{RelationSchema, ShownColumns, Snapshot, TableSchema, Value};
 use nilometer_series::{Literal, SeriesQuery, Shape, TagExpr, TimeRange, Value as SeriesValue};
 
-use super::compared::Compared;
-use super::slots::Asked;
+use super::compared::{Compared, has_value, is_made_of};
+use super::slots::{Asked, fill};
+use crate::operators::scan::{SeriesScan, Wanted};
 use crate::operators::series::{ChosenBy, SeriesExec};
 use crate::planning::recognise::time_range;
 use crate::planning::recognised::{Columns, Unpinned, limits};
 use crate::statement::name::TableName;
-use crate::tables::relation::{self, Condition, RelationScan, Wanted};
+use crate::tables::relation::{self, Condition, RelationScan};
+use crate::tables::table::Table;
 
 /// Memory of an operator, about, without its expressions.
 const NODE_BYTES: usize = 1024;
@@ -53,6 +56,7 @@ pub(super) struct PlanTemplate {
 enum Leaf {
     Series(Box<SeriesLeaf>),
     Relation(Box<RelationLeaf>),
+    Rows(Box<RowsLeaf>),
 }
 
 /// A series query.
@@ -67,6 +71,14 @@ struct SeriesLeaf {
     /// The values that the range of time begins and ends with.
     first: Option<usize>,
     last: Option<usize>,
+}
+
+/// Rows of a table.
+#[derive(Debug)]
+struct RowsLeaf {
+    wanted: Wanted,
+    /// Filters that values of the statement stand in, by their places.
+    values: Vec<(usize, usize)>,
 }
 
 /// Rows of a relation.
@@ -85,6 +97,9 @@ struct RelationLeaf {
 /// What a template is being made of.
 struct Learning<'a> {
     compared: &'a [Compared],
+    moment: &'a Asked<'a>,
+    /// Leaves may be rows of a table.
+    takes_rows: bool,
     /// By value: whether a leaf has it.
     found: Vec<bool>,
     leaves: Vec<Leaf>,
@@ -93,14 +108,19 @@ struct Learning<'a> {
 }
 
 impl PlanTemplate {
-    /// The template of a plan; `None` = it has other leaves than templates have, or a value stands elsewhere.
+    /// The template of a plan, which may read rows of a table if `takes_rows`; `None` = it has other leaves than templates have, or a
+    /// value stands elsewhere.
     pub(super) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         compared: Vec<Compared>,
+        moment: &Asked<'_>,
+        takes_rows: bool,
     ) -> Result<Option<Self>> {
         let mut learning = Learning {
             found: vec![false; compared.len()],
             compared: &compared,
+            moment,
+            takes_rows,
             leaves: Vec::new(),
             nodes: 0,
             is_known: true,
@@ -128,6 +148,7 @@ impl PlanTemplate {
         let leaves = self.leaves.iter().map(|leaf| match leaf {
             Leaf::Series(leaf) => LETTER_BYTES * leaf.shape.to_string().len(),
             Leaf::Relation(leaf) => leaf.conditions.len() * size_of::<Condition>(),
+            Leaf::Rows(leaf) => leaf.wanted.filters.len() * size_of::<Expr>(),
         });
         let text = displayable(self.plan.as_ref()).indent(false).to_string();
         let plan = self.nodes * NODE_BYTES + LETTER_BYTES * text.len();
@@ -136,13 +157,13 @@ impl PlanTemplate {
 
     /// Whether what it reads is what it was in this snapshot.
     pub(super) fn is_of(&self, snapshot: &Snapshot) -> bool {
+        let is_same = |name: &TableName, schema: &Arc<TableSchema>| {
+            let now = snapshot.table(&name.database, &name.schema, &name.table);
+            now.is_some_and(|now| Arc::ptr_eq(&now, schema))
+        };
         self.leaves.iter().all(|leaf| match leaf {
-            Leaf::Series(leaf) => {
-                let name = &leaf.table.name;
-                let schema = snapshot.table(&name.database, &name.schema, &name.table);
-                let is_same = |of: Arc<TableSchema>| Arc::ptr_eq(&of, &leaf.table.schema);
-                schema.is_some_and(is_same)
-            }
+            Leaf::Series(leaf) => is_same(&leaf.table.name, &leaf.table.schema),
+            Leaf::Rows(leaf) => is_same(&leaf.wanted.name, &leaf.wanted.schema),
             Leaf::Relation(leaf) => {
                 let found = relation::find(snapshot, &leaf.name);
                 found.is_some_and(|reader| Arc::ptr_eq(reader.schema(), &leaf.schema))
@@ -155,7 +176,7 @@ impl PlanTemplate {
         &self,
         values: &[Vec<String>],
         asked: &Asked<'_>,
-        snapshot: &Arc<Snapshot>,
+        (snapshot, threads): (&Arc<Snapshot>, usize),
     ) -> Option<Arc<dyn ExecutionPlan>> {
         let plan = Arc::clone(&self.plan).transform_up(|node| {
             let Some(hole) = node.downcast_ref::<Hole>() else {
@@ -169,6 +190,10 @@ impl PlanTemplate {
                     Some(leaf.filled(query, hole, snapshot))
                 }
                 Leaf::Relation(leaf) => leaf.filled(values, hole, snapshot),
+                Leaf::Rows(leaf) => {
+                    let values = (values, self.compared.as_slice(), asked);
+                    leaf.filled(values, hole, (snapshot, threads))
+                }
             });
             let Some(filled) = filled else {
                 return internal_err!("a value that the template does not understand");
@@ -189,6 +214,8 @@ impl Learning<'_> {
             self.series(series)
         } else if let Some(relation) = node.downcast_ref::<RelationScan>() {
             self.relation(relation)
+        } else if let Some(scan) = node.downcast_ref::<SeriesScan>() {
+            self.rows(scan.wanted())?
         } else {
             let is_empty = node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>();
             self.is_known &= is_empty || !node.children().is_empty();
@@ -265,8 +292,31 @@ impl Learning<'_> {
         })))
     }
 
+    fn rows(&mut self, wanted: &Wanted) -> Result<Option<Leaf>> {
+        if !self.takes_rows || !self.leaves.is_empty() {
+            return Ok(None);
+        }
+        let mut values = Vec::new();
+        for (place, filter) in wanted.filters.iter().enumerate() {
+            for (at, (of, found)) in self.compared.iter().zip(&mut self.found).enumerate() {
+                if !has_value(filter, of)? {
+                    continue;
+                }
+                if !is_made_of(filter, of, self.moment) {
+                    return Ok(None);
+                }
+                values.push((place, at));
+                *found = true;
+            }
+        }
+        Ok(Some(Leaf::Rows(Box::new(RowsLeaf {
+            wanted: wanted.clone(),
+            values,
+        }))))
+    }
+
     fn relation(&mut self, scan: &RelationScan) -> Option<Leaf> {
-        let Wanted {
+        let relation::Wanted {
             reader,
             columns,
             shown,
@@ -398,6 +448,30 @@ impl SeriesLeaf {
     }
 }
 
+impl RowsLeaf {
+    fn filled(
+        &self,
+        (values, compared, asked): (&[Vec<String>], &[Compared], &Asked<'_>),
+        hole: &Hole,
+        (snapshot, threads): (&Arc<Snapshot>, usize),
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut wanted = self.wanted.clone();
+        for (place, at) in &self.values {
+            let mut texts = values.get(*at)?.iter().map(String::as_str);
+            let reading = (compared.get(*at)?.reading, asked);
+            fill(wanted.filters.get_mut(*place)?, &mut texts, reading)?;
+            if texts.next().is_some() {
+                return None;
+            }
+        }
+        let (schema, name) = (Arc::clone(&wanted.schema), wanted.name.clone());
+        let table = Table::new(Arc::clone(snapshot), schema, name, threads);
+        let scan = table.planned_scan(&wanted).ok()?;
+        let partitions = |of: &Arc<PlanProperties>| of.partitioning.partition_count();
+        (partitions(scan.properties()) == partitions(&hole.properties)).then_some(scan)
+    }
+}
+
 impl RelationLeaf {
     fn filled(
         &self,
@@ -413,7 +487,7 @@ impl RelationLeaf {
             };
             *of = texts.map(|text| Value::from(text.as_str())).collect();
         }
-        let wanted = Wanted {
+        let wanted = relation::Wanted {
             reader: relation::find(snapshot, &self.name)?,
             columns: self.columns.clone(),
             shown: Arc::clone(&self.shown),

@@ -29,8 +29,9 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
         8..11 => "replaced",
         _ => "bare",
     };
-    let form = match dice.below(15) {
+    let form = match dice.below(18) {
         13 | 14 if world.is_declared => declared(dice, table),
+        15..18 => calculated(dice, if table == "kept" { "merged" } else { table }),
         0..5 => groups(dice, table),
         5..8 => rows(dice, table),
         8 | 9 => ends(dice, if table == "kept" { "merged" } else { table }),
@@ -364,6 +365,88 @@ fn ends(dice: &mut Dice, table: &str) -> Form {
         _ => (
             format!("SELECT last(f, time), first(b, time), min(time) FROM {table}{condition}"),
             true,
+        ),
+    };
+    Form {
+        text,
+        is_ordered,
+        is_grouped: false,
+    }
+}
+
+/// What is calculated of rows that are a series query, and what chooses among them further than it can.
+fn calculated(dice: &mut Dice, table: &str) -> Form {
+    let group = dice.one(&["host", "rack", "host, rack", "rack, host"]);
+    let way = dice.one(&["", " DESC"]);
+    let condition = condition(dice);
+    let (text, is_ordered) = match dice.below(7) {
+        0 | 1 => (
+            format!(
+                "SELECT {} FROM {table}{condition} ORDER BY {} LIMIT {} OFFSET {}",
+                dice.one(&[
+                    "f + 1, time",
+                    "time, host, n * 2 AS twice",
+                    "time, f / 2 AS half, t, f",
+                    "CASE WHEN b THEN 'yes' ELSE t END AS said, time",
+                    "upper(host) AS host_, coalesce(n, -1), time",
+                    "*",
+                    "round(f) AS f, time, f IS NULL",
+                ]),
+                dice.one(&[
+                    "time",
+                    "time DESC",
+                    "time DESC, host, rack",
+                    "time DESC, f, host, rack",
+                    "time, host DESC, rack",
+                    "time DESC, n + 1, host, rack",
+                    "host, rack, time",
+                ]),
+                dice.below(6),
+                dice.below(3)
+            ),
+            true,
+        ),
+        2 => (
+            format!(
+                "SELECT upper(t) AS t, d, host FROM (SELECT t, f * 2 AS d, host, time FROM {table}{condition}) q ORDER BY time{way}, d LIMIT {}",
+                dice.below(6)
+            ),
+            true,
+        ),
+        3 => (
+            format!(
+                "SELECT {group}, last(f + 1, time), {} FROM {table}{condition} GROUP BY {group}",
+                dice.one(&[
+                    "max(time)",
+                    "first(coalesce(n, 0), time)",
+                    "last(t || 'x', time), min(time)",
+                    "last(host, time), first(t, time)",
+                    "count(DISTINCT n), last(f, time)",
+                    "sum(u) FILTER (WHERE u > 2), max(n)",
+                ])
+            ),
+            false,
+        ),
+        4 => (
+            format!(
+                "SELECT last(coalesce(n, 5), time), {} FROM {table}{condition}",
+                dice.one(&["max(time)", "first(t || '!', time)", "count(DISTINCT t)"])
+            ),
+            true,
+        ),
+        5 => (
+            format!(
+                "SELECT host, rack, time, place, f FROM (SELECT *, row_number() OVER (PARTITION BY {group} ORDER BY time{way}) AS place FROM {table}{condition}) q WHERE place <= 3{}",
+                dice.one(&["", " AND place <> 2", " AND n > 5", " AND n + place > 7"])
+            ),
+            false,
+        ),
+        _ => (
+            format!(
+                "SELECT host, place, d FROM (SELECT host, d, row_number() OVER (PARTITION BY {group} ORDER BY time{way}, d) AS place FROM (SELECT f + 1 AS d, host, rack, time FROM {table}{condition}) p) q WHERE place = {}",
+                1 + dice.below(2)
+            ),
+            false,
         ),
     };
     Form {

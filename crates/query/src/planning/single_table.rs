@@ -1,5 +1,6 @@
-//! Plain queries: rows of one table, filtered, grouped, sorted, cut off. They are what dashboards ask all day, they are
-//! answered within milliseconds, and most of that is planning.
+//! The planner's rules for statements of one table: rows filtered, grouped, sorted, cut off, here called plain. They are what
+//! dashboards ask all day. A statement whose shape has a template meets no rule at all; the first of each shape does, and each of
+//! those that no template can be made of, and most of their time is planning.
 //!
 //! So they are planned with fewer of the planner's rules, once. The rules that are left out are about joins, subqueries,
 //! unions and windows, which a plain query has none of; each of them would walk through the plan all the same. One round

@@ -1,4 +1,5 @@
-//! Queries over few rows run on one thread: handing some thousand rows from thread to thread takes longer than the work.
+//! How many threads a plan is made for: few rows get one, because handing some thousand rows from thread to thread takes longer
+//! than the work.
 //!
 //! Does: look at what a plan reads, and have the other rules plan for one thread where that is little. They are inside this
 //! one because rules take the number of threads from the settings, which no rule can change for the next. Does not: judge
