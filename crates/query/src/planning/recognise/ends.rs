@@ -14,7 +14,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as Key, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, Sort, Union};
+use datafusion::logical_expr::{
+    Aggregate, Expr, FetchType, Filter, Limit, LogicalPlan, SkipType, Sort, Union,
+};
 use nilometer_series::{OrderBy, TOP_ROWS_MAX};
 
 use super::group::{
@@ -28,6 +30,7 @@ use crate::walk::ExprWalk;
 pub(super) fn of_ends(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     match plan {
         LogicalPlan::Sort(sort) => of_sort(sort),
+        LogicalPlan::Limit(limit) => without_limit(limit),
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
         LogicalPlan::Filter(filter) => of_numbered(filter),
         _ => Ok(None),
@@ -133,6 +136,29 @@ fn through(expr: &Expr, node: &LogicalPlan) -> Option<Expr> {
         Ok(Transformed::yes(below))
     });
     over.ok().map(|over| over.data).filter(|_| is_known)
+}
+
+/// What is below a limit that the sort below has taken over: with half the rules it still stands there.
+fn without_limit(limit: &Limit) -> Result<Option<LogicalPlan>> {
+    let (SkipType::Literal(0), FetchType::Literal(Some(rows))) =
+        (limit.get_skip_type()?, limit.get_fetch_type()?)
+    else {
+        return Ok(None);
+    };
+    let mut below = limit.input.as_ref();
+    while let LogicalPlan::Projection(projection) = below {
+        below = &projection.input;
+    }
+    let LogicalPlan::Sort(sort) = below else {
+        return Ok(None);
+    };
+    if sort.fetch.is_none_or(|own| own > rows) {
+        return Ok(None);
+    }
+    Ok(match limit.input.as_ref() {
+        LogicalPlan::Sort(sort) => of_sort(sort)?,
+        input => Some(input.clone()),
+    })
 }
 
 /// `ORDER BY time LIMIT n`, whatever comes after the time.
