@@ -22,7 +22,6 @@ mod watch;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::batch::Batch;
 use crate::budget::{Charge, MemoryBudget};
@@ -48,7 +47,7 @@ pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
-pub(crate) use change::rewrite::is_unfinished;
+pub(crate) use change::rewrite::{Unfinished, is_unfinished};
 pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
@@ -81,9 +80,8 @@ pub struct Engine {
     sequencer: Arc<Sequencer>,
     /// Rows of relations that transactions change.
     locks: Arc<RowLocks>,
-    /// Copies of tables that an earlier process has not finished, and whether they were dropped.
-    unfinished: Vec<TableId>,
-    is_tidy: AtomicBool,
+    /// Copies of tables that an earlier process has not finished.
+    unfinished: Unfinished,
     /// The last to go: it holds the folder's lock.
     site: Arc<Site>,
 }
@@ -164,9 +162,7 @@ impl Engine {
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
         self.jobs.remove_files();
-        if !self.is_tidy.swap(true, Ordering::Relaxed) {
-            self.drop_unfinished()?;
-        }
+        self.drop_unfinished()?;
         let flushed = self.flush_if_due()?;
         if flushed != Maintained::Idle {
             return Ok(flushed);

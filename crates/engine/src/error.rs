@@ -292,6 +292,14 @@ pub enum Error {
         /// The table.
         table: String,
     },
+    /// Rows are told apart by a tag that was dropped, and would be one row without it.
+    #[error(
+        "the rows of table \"{table}\" cannot be written anew for other tags: a tag of it was dropped that may still tell rows of one time apart, which would become one; copy them into another table as they shall be (INSERT INTO new SELECT ...)"
+    )]
+    HiddenTag {
+        /// The table.
+        table: String,
+    },
     /// A value of a row that a tag cannot have.
     #[error(
         "the column \"{column}\" of table \"{table}\" cannot become a tag: at time {time} {reason}; the table stays as it is"

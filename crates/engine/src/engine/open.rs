@@ -23,7 +23,7 @@ use crate::engine::repair::verify::{Verified, verify};
 use crate::engine::sequencer::{Recovered, Sequencer};
 use crate::engine::site::Site;
 use crate::engine::watch::memory::{Replay, Replayed, Round};
-use crate::engine::{Engine, is_unfinished};
+use crate::engine::{Engine, Unfinished};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
@@ -152,12 +152,7 @@ impl Engine {
         drop(ahead);
         sequencer.report_index();
         repair.mend_opened()?;
-        let unfinished = {
-            let catalogue = sequencer.catalogue();
-            let all = catalogue.live_tables();
-            let unfinished = all.filter(|it| is_unfinished(&it.name));
-            unfinished.map(|it| it.id).collect()
-        };
+        let unfinished = Unfinished::of(&sequencer.catalogue());
         let engine = Self {
             backups: Backups::new(shared()),
             repair,
@@ -165,7 +160,6 @@ impl Engine {
             sequencer,
             locks: Arc::default(),
             unfinished,
-            is_tidy: false.into(),
             site,
         };
         engine.load_aggregates();

@@ -130,6 +130,12 @@ impl Catalogue {
         self.dropped.tables.contains(&table)
     }
 
+    /// Whether a tag of a table was dropped: its series are as distinct as before.
+    pub(crate) fn has_dropped_tag(&self, table: TableId) -> bool {
+        let mut own = self.tags.iter().filter(|(_, of)| **of == table);
+        own.any(|(tag, _)| self.dropped.columns.contains(tag))
+    }
+
     /// Rises whenever something is dropped, renamed or retyped: what was looked up before may be wrong after.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch

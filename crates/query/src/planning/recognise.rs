@@ -53,6 +53,7 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
     }
     // Of a statement that is explained, the statement.
     let mut is_whole = true;
+    let mut leaves = 0;
     let replaced = plan.clone().transform_down_with_subqueries(|node| {
         if matches!(node, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
             return Ok(Transformed::no(node));
@@ -64,7 +65,8 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
         };
         Ok(match found {
             Some(found) => {
-                let leaf = leaf(&node, found)?;
+                let leaf = leaf(&node, found, leaves)?;
+                leaves += 1;
                 Transformed::new(leaf, true, TreeNodeRecursion::Jump)
             }
             None => match joined::series_first(&node)? {
@@ -105,9 +107,13 @@ fn part(plan: &LogicalPlan) -> Result<Option<Recognised>> {
     }
 }
 
-/// A scan of what the series query answers.
-fn leaf(node: &LogicalPlan, found: Recognised) -> Result<LogicalPlan> {
-    let name = found.table.schema.name.clone();
+/// A scan of what the series query answers. Two scans of one name and one schema are equal to the library, whatever they read, and of
+/// equal subqueries it runs one: so the scan has its number among those of the plan in its name.
+fn leaf(node: &LogicalPlan, found: Recognised, nth: usize) -> Result<LogicalPlan> {
+    let name = match nth {
+        0 => found.table.schema.name.clone(),
+        nth => format!("{} {}", found.table.schema.name, nth + 1),
+    };
     Ok(LogicalPlan::TableScan(TableScan {
         table_name: name.into(),
         source: provider_as_source(Arc::new(SeriesTable::new(found)?)),

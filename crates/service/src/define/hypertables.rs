@@ -502,6 +502,7 @@ fn make_tags_of_index(
     match make_tags(engine, name, table, (has_rows, true), tags) {
         Err(Error::Engine(
             EngineError::NoTagValue { .. }
+            | EngineError::HiddenTag { .. }
             | EngineError::Memory { .. }
             | EngineError::Limit { .. }
             | EngineError::RewriteRunning { .. }

@@ -66,6 +66,7 @@ impl Class {
             | EngineError::TransactionEnded
             | EngineError::Lossy { .. }
             | EngineError::HasRows { .. }
+            | EngineError::HiddenTag { .. }
             | EngineError::TableRewritten { .. }
             | EngineError::RewriteRunning { .. }
             | EngineError::RewriteOvertaken { .. }

@@ -143,7 +143,7 @@ impl Fault {
             EngineError::InvalidName { .. } => Self::InvalidName,
             EngineError::RelationDefinition { .. } => Self::Definition,
             EngineError::DefaultSchemaInUse { .. } => Self::InUse,
-            EngineError::HasRows { .. } => Self::Unsupported,
+            EngineError::HasRows { .. } | EngineError::HiddenTag { .. } => Self::Unsupported,
             EngineError::TypedColumn { .. } | EngineError::NotAField { .. } => Self::Types,
             EngineError::RelationRow { .. }
             | EngineError::TypedRow { .. }

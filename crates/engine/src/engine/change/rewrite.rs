@@ -9,6 +9,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::catalogue::Catalogue;
 use crate::declared::DeclaredTime;
@@ -49,6 +50,26 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     name.starts_with(UNFINISHED)
 }
 
+/// Copies that an earlier process has not finished.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    ids: Vec<TableId>,
+    /// They were dropped.
+    is_done: AtomicBool,
+}
+
+impl Unfinished {
+    /// Those of a store that is opened.
+    pub(crate) fn of(catalogue: &Catalogue) -> Self {
+        let all = catalogue.live_tables();
+        let ids = all.filter(|it| is_unfinished(&it.name)).map(|it| it.id);
+        Self {
+            ids: ids.collect(),
+            is_done: AtomicBool::new(false),
+        }
+    }
+}
+
 impl Engine {
     /// Makes tags of fields of text or integers of a table with rows, named as [`TableSchema::arrow_schema`] shows them: as
     /// [`Self::make_tags`] does for one without. Readers and writers go on meanwhile; writers of the table wait for the last step.
@@ -76,6 +97,12 @@ impl Engine {
                     table: from.name.clone(),
                 });
             }
+            let has_hidden = self.sequencer.catalogue().has_dropped_tag(from.id);
+            if has_hidden && from.settings.duplicates == Duplicates::Last {
+                return Err(Error::HiddenTag {
+                    table: from.name.clone(),
+                });
+            }
             let made = tags_of(&from, columns)?;
             if made.is_empty() {
                 return Ok(());
@@ -88,8 +115,10 @@ impl Engine {
             if let Ok(true) = done {
                 return Ok(());
             }
-            self.drop_copy(to.id)?;
+            // What went wrong is said, and not that the copy stays until the next start.
+            let dropped = self.drop_copy(to.id);
             done?;
+            dropped?;
         }
         Err(Error::RewriteOvertaken {
             table: table.to_owned(),
@@ -103,9 +132,11 @@ impl Engine {
 
     /// Drops copies that an earlier process has not finished, as they were found when the store was opened.
     pub(in crate::engine) fn drop_unfinished(&self) -> Result<(), Error> {
-        self.unfinished
-            .iter()
-            .try_for_each(|id| self.drop_copy(*id))
+        if self.unfinished.is_done.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut ids = self.unfinished.ids.iter();
+        ids.try_for_each(|id| self.drop_copy(*id))
     }
 
     fn drop_copy(&self, id: TableId) -> Result<(), Error> {
@@ -308,7 +339,7 @@ impl Copying<'_> {
             let layers = &snapshot.moment().layers;
             let written = self
                 .session
-                .write_moved(&self.moved, self.to, layers, rows)?;
+                .write_moved(&self.moved, self.to, layers, &rows)?;
             self.rewriting.count(written);
             copied += written;
         }

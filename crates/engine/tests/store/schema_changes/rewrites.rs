@@ -143,6 +143,32 @@ fn a_value_that_no_tag_has_is_refused_and_the_table_stays_as_it_was() {
     assert_eq!(rows(&engine), ["d.public.m room=a time=10 v=1.0"]);
 }
 
+/// A dropped tag goes on telling rows apart. Written anew without it, two rows of one time would be one, and a value be lost.
+#[test]
+fn rows_that_a_dropped_tag_tells_apart_are_not_made_one() {
+    let body = "m,host=a room=\"r\",v=1 10\nm,host=b room=\"r\",v=2 10";
+    let engine = open(&MemoryDisk::new());
+    write(&engine, body);
+    engine.drop_column("d", "public", "m", "host").unwrap();
+    let before = sorted(&engine);
+    assert_eq!(before.len(), 2);
+    let refused = rewrite(&engine, &["room"]).unwrap_err();
+    assert!(matches!(refused, Error::HiddenTag { .. }), "{refused}");
+    assert_eq!(sorted(&engine), before);
+    // Where rows of one time are several anyway, nothing is lost.
+    let engine = open(&MemoryDisk::new());
+    write(&engine, "m,host=a room=\"r\",v=0 5");
+    let mut settings = table(&engine, "m").settings;
+    settings.duplicates = Duplicates::Keep;
+    engine.set_table("d", "public", "m", settings).unwrap();
+    write(&engine, body);
+    engine.drop_column("d", "public", "m", "host").unwrap();
+    let before = sorted(&engine);
+    rewrite(&engine, &["room"]).unwrap();
+    assert_eq!(sorted(&engine), before);
+    assert_eq!(before.len(), 3);
+}
+
 #[test]
 fn another_rewrite_of_the_same_table_is_refused_by_name() {
     let engine = open(&MemoryDisk::new());

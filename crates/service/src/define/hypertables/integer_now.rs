@@ -48,7 +48,7 @@ pub fn set_integer_now(
     let Some(found) = found.filter(|it| !it.is_procedure) else {
         return Err(unknown_routine(&snapshot, &named, false).about(Part::Other));
     };
-    if !is_of_integers(&found.returns) {
+    if !is_of_integers(&found.returns) || !found.parameters.is_empty() {
         let function = named.table;
         return Err(DefineError::NoIntegerFunction { function }.about(Part::Other));
     }

@@ -24,13 +24,13 @@ const BATCH_ROWS: usize = 16_384;
 pub(crate) struct Moved {
     table: String,
     /// Tags of the new table, by id, each with what it is of.
-    tags: Vec<(ColumnDef, From)>,
+    tags: Vec<(ColumnDef, Source)>,
     /// Fields of the old one and of the new one.
     fields: Vec<(ColumnId, ColumnId)>,
 }
 
 #[derive(Debug)]
-enum From {
+enum Source {
     Tag(ColumnId),
     Field(ColumnId),
 }
@@ -40,15 +40,15 @@ impl Moved {
     pub(crate) fn of(from: &TableSchema, to: &TableSchema) -> Self {
         let tag = |tag: &ColumnDef| {
             let old = from.column_like(ColumnKind::Tag, &tag.name);
-            let old = old.map(|it| From::Tag(it.id));
+            let old = old.map(|it| Source::Tag(it.id));
             old.or_else(|| {
                 let mut fields = from.fields.iter();
                 let field = fields.find(|it| it.name == tag.name)?;
-                Some(From::Field(field.id))
+                Some(Source::Field(field.id))
             })
         };
         let tags = to.tags.iter();
-        let mut tags: Vec<(ColumnDef, From)> =
+        let mut tags: Vec<(ColumnDef, Source)> =
             tags.filter_map(|it| Some((it.clone(), tag(it)?))).collect();
         tags.sort_by_key(|(tag, _)| tag.id);
         let fields = from.fields.iter().filter_map(|old| {
@@ -65,12 +65,12 @@ impl Moved {
     /// The texts of a tag of rows.
     fn array(
         &self,
-        (tag, from): &(ColumnDef, From),
+        (tag, from): &(ColumnDef, Source),
         (layers, old): (&Layers, &TableRows),
     ) -> Result<ArrayRef, Error> {
         let rows = old.rows();
         let id = match from {
-            From::Tag(id) => {
+            Source::Tag(id) => {
                 // Their ids ascend, and each stands once for many rows.
                 let mut series = old.series.clone();
                 series.sort_unstable();
@@ -82,7 +82,7 @@ impl Moved {
                 });
                 return Ok(Arc::new(texts.collect::<StringArray>()));
             }
-            From::Field(id) => id,
+            Source::Field(id) => id,
         };
         let Some(field) = old.columns.iter().find(|it| it.id == *id) else {
             return Ok(Arc::new(StringArray::new_null(rows)));
@@ -133,7 +133,7 @@ impl Session {
         moved: &Moved,
         to: &Arc<TableSchema>,
         layers: &Layers,
-        rows: TableRows,
+        rows: &TableRows,
     ) -> Result<u64, Error> {
         let all = rows.rows();
         for start in (0..all).step_by(BATCH_ROWS) {
