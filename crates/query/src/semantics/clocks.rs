@@ -237,8 +237,7 @@ impl Clocks<'_> {
         let Some(time) = call.args.get_mut(place) else {
             return Transformed::no(Expr::ScalarFunction(call));
         };
-        // In UTC the planner does it by itself.
-        if self.zone.is_utc() || self.kind(time) != Some(Kind::Instant) {
+        if self.kind(time) != Some(Kind::Instant) {
             return Transformed::no(Expr::ScalarFunction(call));
         }
         *time = clock_of(std::mem::take(time), self.zone);
@@ -257,7 +256,8 @@ impl Clocks<'_> {
             return true;
         };
         match unit.as_str() {
-            "hour" => !self.zone.has_whole_hours(),
+            // A view says that it is in UTC: the session may be off by parts of an hour.
+            "hour" => self.zone.is_utc() || !self.zone.has_whole_hours(),
             unit => !["minute", "second", "millisecond", "microsecond"].contains(&unit),
         }
     }

@@ -202,6 +202,16 @@ struct Chains {
 impl VisitorMut for Chains {
     type Break = ();
 
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        match clauses::counted::check(select) {
+            None => ControlFlow::Continue(()),
+            failed => {
+                self.failed = failed;
+                ControlFlow::Break(())
+            }
+        }
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         distinct::rebalance(expr);
         let spelled = symmetric::rewrite(expr, &mut self.copies);

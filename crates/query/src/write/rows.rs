@@ -5,16 +5,16 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use arrow::compute::{CastOptions, cast, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType, UInt32Type};
 use arrow::util::display::FormatOptions;
 use nilometer_engine::{Error as EngineError, LogicalType, RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
 use crate::function::arrays::{element_of, moments};
-use crate::semantics::times;
 use crate::semantics::values::bytea::bytes_of_texts;
 use crate::semantics::zone::Zone;
+use crate::semantics::{clocks, times};
 
 pub(crate) fn execution(error: impl std::fmt::Display) -> Error {
     Error::Execution {
@@ -83,7 +83,14 @@ pub(crate) fn fitted(
             .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
         return Ok(Arc::new(times));
     }
+    let is_instant = matches!(array.data_type(), DataType::Timestamp(_, Some(_)));
     let target = match wanted {
+        // What the clock of the session shows then.
+        kind if is_instant && of_clock.is_some() && !zone.is_utc() => {
+            let clocks = clocks::clocks(array, zone)?;
+            return cast(&clocks, kind)
+                .map_err(|error| wrong(format!("column \"{}\": {error}", field.name())));
+        }
         DataType::Timestamp(..) if is_date => {
             DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
         }

@@ -228,6 +228,22 @@ async fn a_view_is_in_utc_for_whoever_reads_it() {
     store
         .rows("CREATE VIEW x AS SELECT v, d::timestamptz AS at FROM m, (VALUES (date '2024-01-01')) AS c(d) WHERE v = 4")
         .await;
+    store
+        .rows("CREATE VIEW y AS SELECT extract(hour FROM time) AS h, date_trunc('hour', time) AS hour, date_trunc('day', time) AS day, to_char(time, 'HH24') AS c, v FROM m")
+        .await;
+    for zone in ["Europe/Berlin", "Asia/Kolkata"] {
+        let elsewhere = store.sql().in_zone(zone).unwrap();
+        let sql = "SELECT h, hour, day, c FROM y ORDER BY v";
+        assert_eq!(
+            rows(&elsewhere, sql).await,
+            [
+                "4|2024-01-01T04:00:00Z|2024-01-01T00:00:00Z|04",
+                "5|2024-01-01T05:00:00Z|2024-01-01T00:00:00Z|05",
+                "6|2024-01-01T06:00:00Z|2024-01-01T00:00:00Z|06",
+            ],
+            "{zone}"
+        );
+    }
     let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
     for sql in ["SELECT v, day FROM w", "SELECT v, at FROM x"] {
         assert_eq!(rows(&berlin, sql).await, store.rows(sql).await, "{sql}");
@@ -261,4 +277,45 @@ async fn the_zone_of_a_session_is_shown_and_how_to_set_it_is_said() {
         let error = store.error(sql).await.to_string();
         assert!(error.contains("the parameter timezone"), "{sql}: {error}");
     }
+}
+
+/// What is stored of a continuous aggregate is in UTC, and so has to be what is computed when it is read.
+#[tokio::test]
+async fn a_continuous_aggregate_is_in_utc_for_whoever_reads_it() {
+    let store = store();
+    store
+        .rows("CREATE MATERIALIZED VIEW hours WITH (timescaledb.continuous) AS SELECT time_bucket('1 day', time) AS day, extract(hour FROM time) AS h, count(*) AS n FROM m GROUP BY day, h")
+        .await;
+    store.write_seconds("m v=7 1704092400");
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    for asker in [&berlin, &store.sql()] {
+        let found = rows(asker, "SELECT h, n FROM hours ORDER BY h").await;
+        assert_eq!(found, ["4|1", "5|1", "6|1", "7|1"]);
+    }
+    let sql = "SELECT extract(hour FROM time) AS h, count(*) FROM m GROUP BY h ORDER BY h";
+    assert_eq!(rows(&berlin, sql).await, ["5|1", "6|1", "7|1", "8|1"]);
+}
+
+/// `now()` in a column without a zone was what the clock shows in UTC, whatever zone the session had.
+#[tokio::test]
+async fn instants_are_written_to_clocks_as_the_session_shows_them() {
+    let store = store();
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    for sql in [
+        "CREATE TABLE shifts (time TIMESTAMP, d DATE, v BIGINT)",
+        "INSERT INTO shifts VALUES (timestamptz '2024-01-01 23:30Z', timestamptz '2024-01-01 23:30Z', 1)",
+        "INSERT INTO shifts SELECT to_timestamp(1704151800), to_timestamp(1704151800), 2",
+        "INSERT INTO shifts VALUES ('2024-01-01', '2024-01-01', 3)",
+        "UPDATE shifts SET d = timestamptz '2024-06-30 22:30Z' WHERE v = 3",
+    ] {
+        rows(&berlin, sql).await;
+    }
+    assert_eq!(
+        rows(&berlin, "SELECT time, d, v FROM shifts ORDER BY v").await,
+        [
+            "2024-01-02T00:30:00|2024-01-02|1",
+            "2024-01-02T00:30:00|2024-01-02|2",
+            "2024-01-01T00:00:00|2024-07-01|3",
+        ]
+    );
 }

@@ -1,5 +1,6 @@
 //! Clauses that the parser does not read: their tokens are taken out before it, or spelled as it knows them.
 
+pub(crate) mod counted;
 pub(crate) mod explain_options;
 pub(crate) mod insert_alias;
 pub(super) mod join;

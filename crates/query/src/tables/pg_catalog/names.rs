@@ -31,7 +31,7 @@ const WORDS: [&str; 8] = [
 ];
 
 /// The same of functions: a column may have such a name.
-const CALLS: [&str; 35] = [
+const CALLS: [&str; 37] = [
     "acldefault",
     "approximate_row_count",
     "array_lower",
@@ -62,6 +62,8 @@ const CALLS: [&str; 35] = [
     "setval",
     "shobj_description",
     "show_chunks",
+    "timescaledb_post_restore",
+    "timescaledb_pre_restore",
     "to_regclass",
     "to_regtype",
     "txid_current",
