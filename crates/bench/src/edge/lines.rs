@@ -295,11 +295,14 @@ fn codecs(all: &Figures) -> Result<Vec<Line>> {
         line(
             (
                 "float codec, 1000 values of the reference's kind: encode, decode",
-                "708 us, 4,224 us",
+                "708 us, 4,224 us; counted here 1,802 us, 1,616 us, 1.91x",
             ),
             format!("{:.0} us, {:.0} us", us(encode), us(decode)),
             told(encode),
-            ("no slower", us(encode) <= 708.0 && us(decode) <= 4224.0),
+            (
+                "no slower than its code here",
+                us(encode) <= 1802.0 && us(decode) <= 1616.0,
+            ),
         ),
         line(
             (".. ratio", "1.94x"),
@@ -359,6 +362,14 @@ pub(super) fn life(all: &Figures) -> Result<Vec<Line>> {
         (
             "sensors_bulk",
             ".. 16 rows a call",
+            "6 bytes; 40; 2",
+            6.0,
+            40.0,
+            2.0,
+        ),
+        (
+            "sensors_bulk_32",
+            ".. 32 rows a call",
             "6 bytes; 40; 2",
             6.0,
             40.0,
