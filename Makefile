@@ -1,12 +1,14 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build package demo test edge ledger lint tidy bench soak fuzz fuzz-smoke series-properties clean
+.PHONY: help setup build package demo test edge edge-fuzz edge-soak ledger lint tidy bench soak fuzz fuzz-smoke series-properties clean
 
-# Inputs per property in `make fuzz-smoke`; power cuts in `make edge`; arguments of `make bench`, `make soak` and `make ledger`; what
+# Inputs per property in `make fuzz-smoke`; power cuts in `make edge`, inputs and rows of `make edge-fuzz` and `make edge-soak`; arguments of `make bench`, `make soak` and `make ledger`; what
 # `make fuzz` runs, and how long.
 CASES ?= 20000
 CUTS ?= 1000000
+RUNS ?= 1000000
+ROWS ?= 100000000
 BENCH ?=
 SOAK ?=
 LEDGER ?=
@@ -35,6 +37,16 @@ test: setup ## Run every test, with the minutes of each part
 edge: setup ## Test the library for microcontrollers, with a million power cuts (CUTS=1000000)
 	@scripts/setup.sh tests || echo "setup: tests run without that, and the parts that need it fail" >&2
 	@scripts/edge.sh $(CUTS)
+
+edge-fuzz: setup ## Fuzz a flash of the library for microcontrollers with clang's libFuzzer (RUNS=1000000)
+	@mkdir -p target/edge-corpus
+	clang -std=gnu99 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Iedge/include -Iedge/src edge/src/*.c edge/tests/fuzz_flash.c -o target/edge-fuzz
+	target/edge-fuzz -runs=$(RUNS) -max_len=200 -print_final_stats=1 target/edge-corpus
+
+edge-soak: setup ## Put a hundred million rows through a ring of 1 MiB of the library for microcontrollers (ROWS=100000000)
+	@mkdir -p target
+	$(CC) -std=gnu99 -O2 -Iedge/include -Iedge/src edge/src/*.c edge/tests/soak.c -o target/edge-soak
+	target/edge-soak $(ROWS)
 
 # Selected together with the program, so that its libraries get the features that they have already.
 ledger: build ## Kill, cut, fill and damage a server, count what is lost, keep findings in ledger-findings (LEDGER="arguments")

@@ -44,6 +44,8 @@ missing_tools() {
     command -v xtensa-lx106-elf-gcc >/dev/null || packages+=(gcc-xtensa-lx106)
     command -v qemu-system-riscv32 >/dev/null || packages+=(qemu-system-misc)
     command -v cmake >/dev/null || packages+=(cmake)
+    # libFuzzer for hostile flash. Where no clang is there the rest is tested.
+    command -v clang >/dev/null || packages+=(clang)
 }
 
 as_root() {
@@ -65,7 +67,7 @@ fi
 for package in "${packages[@]}"; do
     case $package in
     # Compilers and an emulator for microcontrollers: the part edge of the tests goes on without them.
-    *-elf | *-eabi | *-lx106 | qemu-* | cmake)
+    *-elf | *-eabi | *-lx106 | qemu-* | cmake | clang)
         echo "setup: without the package $package the tests skip what needs it"
         continue
         ;;

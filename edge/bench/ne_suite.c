@@ -276,7 +276,7 @@ static void codec(const char *encode, const char *decode, uint8_t type, size_t n
     memset(&written, 0, sizeof written);
     memset(&read, 0, sizeof read);
     begin();
-    ne_page_encode(&out, type, it.again, n, &scale);
+    ne_page_encode(&out, type, it.again, n, &scale, it.encode_room);
     end(&written);
     begin();
     if (out.full || ne_page_decode(it.page, (size_t)(out.at - it.page), it.again, 1024, it.spare, &info) != NE_OK) {
@@ -356,7 +356,7 @@ static void series_creation(void) {
 
 /* A row each 10 s of each of 20 sensors, in steps of 0.01. The value of the first line is the bytes that rows take when they
  * are durable, that of the second those in pages. */
-static void sensors(uint32_t sector_bytes, bool is_bulk, const char *insert_name, const char *seal_name) {
+static void sensors(uint32_t sector_bytes, unsigned rows, const char *insert_name, const char *seal_name) {
     static ne_series series[20];
     static ne_tag tags[20][1];
     static char names[20][8];
@@ -364,7 +364,7 @@ static void sensors(uint32_t sector_bytes, bool is_bulk, const char *insert_name
     account inserts, seals, ignored;
     ne_usage usage;
     cost begun = it.now;
-    unsigned of, beat, row, rows = is_bulk ? 16 : 1, points = 0;
+    unsigned of, beat, row, points = 0;
     memset(&inserts, 0, sizeof inserts);
     memset(&seals, 0, sizeof seals);
     for (of = 0; of < 20; of++) {
@@ -474,7 +474,7 @@ static void mounts(void) {
     ne_usage_of(store, &usage);
     flash = flash_of();
     begin();
-    if (ne_open(&store, &flash, NULL, it.arena, sizeof it.arena) != NE_OK) {
+    if (ne_open(&store, &flash, NULL, it.arena, it.arena_bytes) != NE_OK) {
         fail("a full store does not open");
     }
     end(&mount);
@@ -530,9 +530,10 @@ size_t ne_suite(uint8_t *bytes, char *out, size_t room, uint32_t (*instructions)
     seal_by_batches();
     codecs();
     series_creation();
-    sensors(4096, false, "sensors_single", "sensors_single_sealed");
-    sensors(4096, true, "sensors_bulk", "sensors_bulk_sealed");
-    sensors(16384, false, "sensors_single_16k", "sensors_single_16k_sealed");
+    sensors(4096, 1, "sensors_single", "sensors_single_sealed");
+    sensors(4096, 16, "sensors_bulk", "sensors_bulk_sealed");
+    sensors(4096, 32, "sensors_bulk_32", "sensors_bulk_32_sealed");
+    sensors(16384, 1, "sensors_single_16k", "sensors_single_16k_sealed");
     rollup_of_a_month();
     mounts();
     wear();

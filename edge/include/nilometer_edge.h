@@ -89,7 +89,7 @@ typedef struct {
 
 typedef struct ne_store ne_store;
 
-/* How many bytes of arena these settings take; 0 if they cannot be. */
+/* How many bytes of arena these settings take; 0 if they cannot be. A larger one makes seals of many rows faster. */
 size_t ne_arena_bytes(const ne_flash *flash, const ne_options *options);
 
 /* Opens what is in the flash; an empty or foreign flash becomes a store once ne_maintain() has erased its sectors. Reads only.
@@ -152,9 +152,12 @@ typedef struct {
     uint32_t boot;
     int64_t base, shift, time;
     uint32_t key, key_bytes;
+    uint16_t name, name_bytes;
     uint32_t next;           /* the next frame */
     uint16_t place;          /* the next row of the frame */
     uint8_t frame_series;
+    bool is_regular;         /* the rows of the frame are `step` apart */
+    int64_t step;
 } ne_cursor;
 
 ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *cursor);

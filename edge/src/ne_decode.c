@@ -15,9 +15,11 @@ typedef struct {
     const uint8_t *packed; /* RAW too */
     unsigned width;
     uint64_t base;
+#ifdef NE_ALL_ENCODINGS
     const uint8_t *positions, *highs;
     unsigned position_width, high_width;
     size_t patches, next_patch, next_position;
+#endif
 } flat;
 
 /* Takes the positions of `count` patches or exceptions: they must increase and be below `n`. */
@@ -47,6 +49,7 @@ static void take_packing(ne_reader *in, flat *it, size_t n) {
         return;
     }
     it->packed = ne_take(in, ne_packed_bytes(n, it->width));
+#ifdef NE_ALL_ENCODINGS
     it->patches = (size_t)patches;
     it->next_patch = 0;
     it->next_position = SIZE_MAX;
@@ -69,6 +72,10 @@ static void take_packing(ne_reader *in, flat *it, size_t n) {
             it->next_position = in->bad ? SIZE_MAX : (size_t)ne_packed_at(it->positions, 0, it->position_width);
         }
     }
+#else
+    /* Servers patch, devices do not. */
+    in->bad = in->bad || patches > 0;
+#endif
 }
 
 /* Takes the body of a chunk without parts off the front of `in`. */
@@ -106,20 +113,52 @@ static void take_flat_chunk(ne_reader *in, size_t n, flat *it) {
 
 static uint64_t packing_next(flat *it, size_t index) {
     uint64_t value = it->base + ne_packed_at(it->packed, index, it->width);
+#ifdef NE_ALL_ENCODINGS
     if (index == it->next_position) {
         value += ne_packed_at(it->highs, it->next_patch, it->high_width) << it->width;
         it->next_patch++;
         it->next_position =
             it->next_patch < it->patches ? (size_t)ne_packed_at(it->positions, it->next_patch, it->position_width) : SIZE_MAX;
     }
+#endif
     return value;
+}
+
+static bool has_patches(const flat *it) {
+#ifdef NE_ALL_ENCODINGS
+    return it->patches > 0;
+#else
+    (void)it;
+    return false;
+#endif
+}
+
+/* Unpacks numbers one behind the other. `before` is the running sum if they are differences, else 0 is added to each. */
+static void unpack(const uint8_t *packed, size_t n, unsigned width, uint64_t base, bool deltas, uint64_t before, uint64_t *out) {
+    uint32_t bits = 0, mask = (uint32_t)ne_mask(width < 24 ? width : 24);
+    unsigned have = 0;
+    size_t index;
+    for (index = 0; index < n; index++) {
+        uint64_t value = base + before;
+        if (width <= 24) {
+            for (; have < width; have += 8) {
+                bits |= (uint32_t)*packed++ << have;
+            }
+            value += bits & mask;
+            bits >>= width;
+            have -= width;
+        } else {
+            value += ne_packed_at(packed, index, width);
+        }
+        out[index] = value;
+        before = deltas ? value : 0;
+    }
 }
 
 static uint64_t flat_next(flat *it) {
     size_t index = it->next++;
     switch (it->encoding) {
     case CONST:
-        return it->first;
     case STRIDE:
         return it->first + (uint64_t)index * it->step;
     case FRAME:
@@ -225,7 +264,7 @@ static ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
     }
     for (row = first; row < n;) {
         uint64_t width = flat_next(&widths), base = flat_next(&bases);
-        size_t in_block = n - row < BLOCK ? n - row : BLOCK, index;
+        size_t in_block = n - row < BLOCK ? n - row : BLOCK;
         const uint8_t *packed;
         if (width > 64) {
             return NE_CORRUPT;
@@ -234,12 +273,8 @@ static ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
         if (in->bad) {
             return NE_CORRUPT;
         }
-        for (index = 0; index < in_block; index++, row++) {
-            out[row] = base + ne_packed_at(packed, index, (unsigned)width);
-            if (first == 1) {
-                out[row] += out[row - 1];
-            }
-        }
+        unpack(packed, in_block, (unsigned)width, base, first == 1, first == 1 ? out[row - 1] : 0, out + row);
+        row += in_block;
     }
     return NE_OK;
 }
@@ -266,10 +301,24 @@ static ne_status decode_integers(ne_reader *in, uint8_t encoding, uint64_t *out,
         return decode_blocked(in, out, n);
     default:
         take_flat(in, encoding, n, &it);
-        for (row = 0; row < n && !in->bad; row++) {
+        if (in->bad) {
+            return NE_CORRUPT;
+        }
+        row = 0;
+        if ((encoding == FRAME || encoding == DELTA) && !has_patches(&it)) {
+            row = encoding == DELTA;
+            out[0] = it.first;
+            unpack(it.packed, n - row, it.width, it.base, row > 0, it.first, out + row);
+            return NE_OK;
+        }
+        for (; row < n && encoding <= STRIDE; row++) {
+            out[row] = it.first;
+            it.first += it.step;
+        }
+        for (; row < n; row++) {
             out[row] = flat_next(&it);
         }
-        return in->bad ? NE_CORRUPT : NE_OK;
+        return NE_OK;
     }
 }
 
@@ -294,6 +343,11 @@ static ne_status decode_scaled(ne_reader *in, uint8_t encoding, uint64_t *out, s
     if (encoding == DECIMAL && (scale.scale > 18 || scale.scale < -18)) {
         return NE_CORRUPT;
     }
+#ifndef NE_ALL_ENCODINGS
+    if (encoding == DECIMAL && (scale.scale < 0 || scale.scale > NE_DECIMAL_SCALE_MAX)) {
+        return NE_UNSUPPORTED;
+    }
+#endif
     positions = take_positions(in, (size_t)count, n, &width);
     bits = ne_take(in, 8 * (size_t)count);
     status = in->bad ? NE_CORRUPT : decode_chunk(in, out, n, room);
@@ -339,10 +393,13 @@ static ne_status decode_bools(ne_reader *in, uint8_t encoding, uint64_t *out, si
     size_t row;
     if (encoding == BITMAP) {
         const uint8_t *bits = ne_take(in, ne_packed_bytes(n, 1));
-        for (row = 0; row < n && !in->bad; row++) {
-            out[row] = ne_packed_at(bits, row, 1);
+        if (in->bad) {
+            return NE_CORRUPT;
         }
-        return in->bad ? NE_CORRUPT : NE_OK;
+        for (row = 0; row < n; row++) {
+            out[row] = bits[row / 8] >> (row % 8) & 1;
+        }
+        return NE_OK;
     }
     status = decode_integers(in, encoding, out, n, room);
     for (row = 0; row < n && status == NE_OK; row++) {

@@ -8,24 +8,69 @@
 #include <string.h>
 
 static const uint32_t powers[NE_DECIMAL_SCALE_MAX + 1] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
-static const double float_powers[NE_DECIMAL_SCALE_MAX + 1] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
+
+/* The bits of a double behind the point. */
+#define FRACTION (((uint64_t)1 << 52) - 1)
+/* The exponent of doubles between 2^52 and 2^53, in their bits. */
+#define WHOLE_EXPONENT (1023 + 52)
+
+/* Scales whose power of ten, times a power of two, has 16 bits. */
+#define SHORT_SCALE_MAX 4
+
+/* The bits of integer / 10^scale, rounded as IEEE 754 says: of an integer above 0 and below 2^31. Long division by digits of 16 bits, for
+ * processors that divide words but no floats: a division of floats in software takes six times as many instructions. */
+static uint64_t quotient(uint32_t integer, unsigned scale) {
+    static const uint16_t divisors[SHORT_SCALE_MAX + 1] = {32768, 40960, 51200, 64000, 40000};
+    static const uint8_t shifts[SHORT_SCALE_MAX + 1] = {15, 12, 9, 6, 2};
+    uint32_t divisor = divisors[scale], exponent = 1023 + 15 + shifts[scale], high, low, rest;
+    for (; integer < (uint32_t)1 << 23; integer <<= 8) {
+        exponent -= 8;
+    }
+    for (; integer < (uint32_t)1 << 30; integer <<= 1) {
+        exponent--;
+    }
+    high = integer / divisor << 16;
+    rest = integer % divisor << 16;
+    high |= rest / divisor;
+    rest = rest % divisor << 16;
+    low = rest / divisor << 16;
+    rest = rest % divisor << 16;
+    low |= rest / divisor;
+    rest = rest % divisor | (low & 0x3ff);
+    if (!(high >> 31)) {
+        high = high << 1 | low >> 31;
+        low <<= 1;
+        exponent--;
+    }
+    /* 53 bits of 64 stay; half of the last one goes to the even neighbour. */
+    rest = (low & 0x400) != 0 && (rest | (low & 0xbff)) != 0;
+    return ((uint64_t)(exponent << 20 | (high >> 11 & 0xfffff)) << 32 | (high << 21 | low >> 11)) + rest;
+}
 
 double ne_unscaled(int64_t integer, ne_scale scale) {
-    double value = (double)integer, power = 1;
-    int digits = scale.scale < 0 ? -scale.scale : scale.scale;
+    double value;
+    uint64_t sign = (uint64_t)integer & (uint64_t)1 << 63, size = sign ? (uint64_t)0 - (uint64_t)integer : (uint64_t)integer;
+    if (scale.form == 2 && scale.scale >= 0 && scale.scale <= SHORT_SCALE_MAX && size - 1 < 0x7fffffff) {
+        return ne_to_double(quotient((uint32_t)size, (unsigned)scale.scale) | sign);
+    }
+    value = (double)integer;
     if (scale.form == 3) {
         /* A product with a power of two is a sum of exponents: below 2^53 neither end of their range is near. */
         uint64_t bits = ne_from_double(value);
         return integer == 0 ? value : ne_to_double(bits - ((uint64_t)(int64_t)scale.scale << 52));
     }
-    if (scale.scale >= 0 && scale.scale <= NE_DECIMAL_SCALE_MAX) {
-        return value / float_powers[scale.scale];
+#ifdef NE_ALL_ENCODINGS
+    /* Scales that this library does not write. Powers of ten are floats up to the 22nd. */
+    if (scale.scale < 0 || scale.scale > NE_DECIMAL_SCALE_MAX) {
+        int digits = scale.scale < 0 ? -scale.scale : scale.scale;
+        double power = 1;
+        while (digits-- > 0) {
+            power *= 10;
+        }
+        return scale.scale >= 0 ? value / power : value * power;
     }
-    /* Powers of ten are floats up to the 22nd. This library writes none of these scales. */
-    while (digits-- > 0) {
-        power *= 10;
-    }
-    return scale.scale >= 0 ? value / power : value * power;
+#endif
+    return value / (double)powers[scale.scale];
 }
 
 /* What a list of integers takes in each form. */
@@ -36,83 +81,121 @@ typedef struct {
     unsigned width;
 } plan;
 
-/* Values, or the differences between neighbours, as the blocks of BLOCKED. */
-static uint64_t number_at(const uint64_t *values, size_t index, bool deltas) {
-    return deltas ? values[index + 1] - values[index] : values[index];
+/* The least and greatest of values, or of the differences between neighbours. */
+static void ends_of(const uint64_t *values, size_t from, size_t to, bool deltas, int64_t *min, int64_t *max) {
+    uint64_t before = deltas ? values[from++] : 0;
+    int64_t low = (int64_t)(values[from] - before), high = low;
+    for (to += deltas; from < to; from++) {
+        int64_t number = (int64_t)(values[from] - before);
+        before = deltas ? values[from] : 0;
+        if (number < low) {
+            low = number;
+        } else if (number > high) {
+            high = number;
+        }
+    }
+    *min = low;
+    *max = high;
 }
 
-static void ends_of(const uint64_t *values, size_t from, size_t to, bool deltas, int64_t *min, int64_t *max) {
-    size_t index;
-    *min = *max = (int64_t)number_at(values, from, deltas);
-    for (index = from + 1; index < to; index++) {
-        int64_t number = (int64_t)number_at(values, index, deltas);
-        *min = number < *min ? number : *min;
-        *max = number > *max ? number : *max;
+/* Bits that are appended, the lowest first; as many bytes as they take are known to be there. */
+typedef struct {
+    uint8_t *at;
+    uint32_t bits;
+    unsigned have;
+} packer;
+
+static void put_bits(packer *to, uint32_t bits, unsigned width) {
+    to->bits |= bits << to->have;
+    to->have += width;
+    if (to->have >= 32) {
+        ne_put32(to->at, to->bits);
+        to->at += 4;
+        to->have -= 32;
+        to->bits = to->have > 0 ? bits >> (width - to->have) : 0;
+    }
+}
+
+static void put_wide(packer *to, uint64_t bits, unsigned width) {
+    if (width > 32) {
+        put_bits(to, (uint32_t)bits, 32);
+        bits >>= 32;
+        width -= 32;
+    }
+    if (width > 0) {
+        put_bits(to, (uint32_t)bits, width);
+    }
+}
+
+/* Takes the room for `n` values; false if there is none. */
+static bool begin_packing(ne_writer *out, packer *to, size_t n, unsigned width) {
+    size_t bytes = ne_packed_bytes(n, width);
+    if (out->full || (size_t)(out->end - out->at) < bytes) {
+        out->full = true;
+        return false;
+    }
+    to->at = out->at;
+    to->bits = 0;
+    to->have = 0;
+    out->at += bytes;
+    return true;
+}
+
+static void end_packing(packer *to) {
+    for (; to->have > 0; to->have -= to->have < 8 ? to->have : 8) {
+        *to->at++ = (uint8_t)to->bits;
+        to->bits >>= 8;
     }
 }
 
 static void pack(ne_writer *out, const uint64_t *values, size_t from, size_t to, bool deltas, uint64_t base, unsigned width) {
-    uint64_t bits = 0;
-    unsigned have = 0;
-    size_t index;
-    for (index = from; index < to && width > 0; index++) {
-        uint64_t offset = number_at(values, index, deltas) - base;
-        unsigned left = width;
-        while (left > 0) {
-            unsigned step = 8 - have < left ? 8 - have : left;
-            bits |= (offset & ne_mask(step)) << have;
-            offset = step < 64 ? offset >> step : 0;
-            have += step;
-            left -= step;
-            if (have == 8) {
-                ne_put_byte(out, (uint8_t)bits);
-                bits = 0;
-                have = 0;
-            }
-        }
+    packer it;
+    uint64_t before;
+    if (!begin_packing(out, &it, to - from, width)) {
+        return;
     }
-    if (have > 0) {
-        ne_put_byte(out, (uint8_t)bits);
+    before = deltas ? values[from++] : 0;
+    for (to += deltas; from < to; from++) {
+        put_wide(&it, values[from] - before - base, width);
+        before = deltas ? values[from] : 0;
     }
+    end_packing(&it);
 }
 
 static size_t packing_bytes(size_t n, uint64_t base, unsigned width) {
     return 2 + ne_varint_bytes(ne_zigzag(base)) + ne_packed_bytes(n, width);
 }
 
+/* What the packing of numbers between two ends takes, if that is less than the best so far. */
+static void plan_packing(plan *best, uint8_t encoding, size_t before, size_t n, int64_t min, int64_t max) {
+    unsigned width = ne_bits_of((uint64_t)max - (uint64_t)min);
+    size_t bytes = before + packing_bytes(n, (uint64_t)min, width);
+    if (bytes < best->bytes) {
+        best->encoding = encoding;
+        best->bytes = bytes;
+        best->base = (uint64_t)min;
+        best->width = width;
+    }
+}
+
 static plan plan_flat(const uint64_t *values, size_t n) {
     plan best = {RAW, 8 * n, 0, 0};
     int64_t min, max;
-    size_t bytes;
-    unsigned width;
+    size_t first = ne_varint_bytes(ne_zigzag(values[0]));
     ends_of(values, 0, n, false, &min, &max);
     if (min == max) {
         best.encoding = CONST;
-        best.bytes = ne_varint_bytes(ne_zigzag(values[0]));
+        best.bytes = first;
         return best;
     }
-    width = ne_bits_of((uint64_t)max - (uint64_t)min);
-    bytes = packing_bytes(n, (uint64_t)min, width);
-    if (bytes < best.bytes) {
-        best.encoding = FRAME;
-        best.bytes = bytes;
-        best.base = (uint64_t)min;
-        best.width = width;
-    }
+    plan_packing(&best, FRAME, 0, n, min, max);
     ends_of(values, 0, n - 1, true, &min, &max);
     if (min == max) {
         best.encoding = STRIDE;
-        best.bytes = ne_varint_bytes(ne_zigzag(values[0])) + ne_varint_bytes(ne_zigzag((uint64_t)min));
+        best.bytes = first + ne_varint_bytes(ne_zigzag((uint64_t)min));
         return best;
     }
-    width = ne_bits_of((uint64_t)max - (uint64_t)min);
-    bytes = ne_varint_bytes(ne_zigzag(values[0])) + packing_bytes(n - 1, (uint64_t)min, width);
-    if (bytes < best.bytes) {
-        best.encoding = DELTA;
-        best.bytes = bytes;
-        best.base = (uint64_t)min;
-        best.width = width;
-    }
+    plan_packing(&best, DELTA, first, n - 1, min, max);
     return best;
 }
 
@@ -151,14 +234,17 @@ static void encode_flat_chunk(ne_writer *out, const uint64_t *values, size_t n) 
     encode_flat(out, values, n, &chosen);
 }
 
-/* Widths and bases of BLOCKED: of at most 1024 values. */
+/* Widths and bases of BLOCKED, of at most 1024 values, in the room that the caller gives. */
 typedef struct {
-    uint64_t widths[32], bases[32];
+    uint64_t *widths, *bases;
     size_t count, bytes;
+    int64_t min, max;
 } blocks;
 
-static void plan_blocks(const uint64_t *values, size_t n, bool deltas, blocks *out) {
+static void plan_blocks(const uint64_t *values, size_t n, bool deltas, uint64_t *room, blocks *out) {
     size_t from, numbers = deltas ? n - 1 : n;
+    out->widths = room;
+    out->bases = room + NE_ENCODE_ROOM / 2;
     out->count = 0;
     out->bytes = 1 + (deltas ? ne_varint_bytes(ne_zigzag(values[0])) : 0);
     for (from = 0; from < numbers; from += BLOCK) {
@@ -166,6 +252,8 @@ static void plan_blocks(const uint64_t *values, size_t n, bool deltas, blocks *o
         int64_t min, max;
         unsigned width;
         ends_of(values, from, to, deltas, &min, &max);
+        out->min = from == 0 || min < out->min ? min : out->min;
+        out->max = from == 0 || max > out->max ? max : out->max;
         width = ne_bits_of((uint64_t)max - (uint64_t)min);
         out->widths[out->count] = width;
         out->bases[out->count++] = (uint64_t)min;
@@ -188,43 +276,56 @@ static void encode_blocks(ne_writer *out, const uint64_t *values, size_t n, bool
     }
 }
 
-/* Puts the encoding at `place`, which is behind in the same writer, and the body at the end. */
-static void encode_integers(ne_writer *out, uint8_t *place, const uint64_t *values, size_t n) {
-    plan flat_plan = plan_flat(values, n);
+/* Puts the encoding at `place`, which is behind in the same writer, and the body at the end. Each value is looked at twice, by itself and
+ * with its neighbour: the ends of all are those of the blocks. */
+static void encode_integers(ne_writer *out, uint8_t *place, const uint64_t *values, size_t n, uint64_t *room) {
+    plan best = {RAW, 8 * n, 0, 0};
     blocks of;
+    size_t bytes;
     int deltas;
-    if (n >= 2 * BLOCK && flat_plan.encoding != CONST && flat_plan.encoding != STRIDE) {
-        for (deltas = 0; deltas < 2; deltas++) {
-            plan_blocks(values, n, deltas, &of);
-            if (of.bytes < flat_plan.bytes) {
-                flat_plan.bytes = of.bytes;
-                flat_plan.encoding = BLOCKED;
-                flat_plan.width = (unsigned)deltas;
+    if (n < 2 * BLOCK) {
+        best = plan_flat(values, n);
+    } else {
+        plan_blocks(values, n, false, room, &of);
+        if (of.min == of.max) {
+            best.encoding = CONST;
+        } else {
+            plan_packing(&best, FRAME, 0, n, of.min, of.max);
+            bytes = of.bytes;
+            plan_blocks(values, n, true, room, &of);
+            if (of.min == of.max) {
+                best.encoding = STRIDE;
+            } else {
+                plan_packing(&best, DELTA, ne_varint_bytes(ne_zigzag(values[0])), n - 1, of.min, of.max);
+                deltas = of.bytes < bytes;
+                if ((deltas ? of.bytes : bytes) < best.bytes) {
+                    best.encoding = BLOCKED;
+                    if (!deltas) {
+                        plan_blocks(values, n, false, room, &of);
+                    }
+                    *place = BLOCKED;
+                    encode_blocks(out, values, n, deltas, &of);
+                    return;
+                }
             }
         }
     }
-    *place = flat_plan.encoding;
-    if (flat_plan.encoding == BLOCKED) {
-        plan_blocks(values, n, flat_plan.width == 1, &of);
-        encode_blocks(out, values, n, flat_plan.width == 1, &of);
-    } else {
-        encode_flat(out, values, n, &flat_plan);
-    }
+    *place = best.encoding;
+    encode_flat(out, values, n, &best);
 }
 
-void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n) {
+void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n, uint64_t *room) {
     uint8_t *place = out->at;
     ne_put_byte(out, 0);
     if (!out->full) {
-        encode_integers(out, place, values, n);
+        encode_integers(out, place, values, n, room);
     }
 }
 
 /* The scale at which a float is an integer over a power of two, by its bits alone; false if there is none. */
 static bool dyadic_scale(uint64_t bits, int *scale) {
-    int exponent = (int)(bits >> 52 & 0x7ff), zeros = 0;
-    uint32_t word;
-    uint64_t fraction = (bits & ne_mask(52)) | (uint64_t)1 << 52;
+    uint32_t high = (uint32_t)(bits >> 32), word = (uint32_t)bits;
+    int exponent = (int)(high >> 20 & 0x7ff), zeros = 0;
     if (bits == 0) {
         *scale = -128;
         return true;
@@ -232,57 +333,46 @@ static bool dyadic_scale(uint64_t bits, int *scale) {
     if (exponent == 0 || exponent == 0x7ff) {
         return false;
     }
-    if ((uint32_t)fraction == 0) {
-        fraction >>= 32;
+    if (word == 0) {
+        word = high | 0x100000;
         zeros = 32;
     }
-    for (word = (uint32_t)fraction; !(word & 1); word >>= 1) {
+    for (; !(word & 0xff); word >>= 8) {
+        zeros += 8;
+    }
+    for (; !(word & 1); word >>= 1) {
         zeros++;
     }
     *scale = 52 - zeros - (exponent - 1023);
     return *scale <= 127;
 }
 
-/* The integer of a float at a scale that is at least its own; false if it is 2^53 or more. */
-static bool dyadic_integer(uint64_t bits, int scale, int64_t *integer) {
-    int shift = (int)(bits >> 52 & 0x7ff) - 1023 - 52 + scale;
-    uint64_t fraction = (bits & ne_mask(52)) | (uint64_t)1 << 52;
-    if (bits == 0) {
-        *integer = 0;
-        return true;
+/* The integer of a float at a scale at which it is below 2^53, rounded towards 0 if the scale is not as fine as its own. */
+static uint64_t dyadic_integer(uint64_t bits, int scale) {
+    uint32_t high = ((uint32_t)(bits >> 32) & 0xfffff) | 0x100000, low = (uint32_t)bits;
+    int shift = WHOLE_EXPONENT - scale - (int)(bits >> 52 & 0x7ff);
+    uint64_t integer;
+    if (bits == 0 || shift >= 64) {
+        return 0;
     }
-    if (shift > 0 || shift <= -64) {
-        return false;
+    if (shift >= 32) {
+        low = high;
+        high = 0;
+        shift -= 32;
     }
-    fraction >>= -shift;
-    *integer = bits >> 63 ? -(int64_t)fraction : (int64_t)fraction;
-    return true;
-}
-
-static bool choose_dyadic(const uint64_t *values, size_t n, int *scale) {
-    size_t row;
-    int of_value;
-    int64_t integer;
-    *scale = -128;
-    for (row = 0; row < n; row++) {
-        if (!dyadic_scale(values[row], &of_value)) {
-            return false;
-        }
-        *scale = of_value > *scale ? of_value : *scale;
+    if (shift > 0) {
+        low = low >> shift | high << (32 - shift);
+        high >>= shift;
     }
-    for (row = 0; row < n; row++) {
-        if (!dyadic_integer(values[row], *scale, &integer)) {
-            return false;
-        }
-    }
-    return true;
+    integer = (uint64_t)high << 32 | low;
+    return bits >> 63 ? 0 - integer : integer;
 }
 
 /* The float is m / 2^k and rounds from i / p if i * 2^k is no farther from m * p than p / 2: a quarter of p from below where the floats
  * below lie twice as dense. Below 2^51 no such distance is a tie, and no other integer is as near. */
 bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer) {
     uint32_t power = powers[scale], most = power & ~(uint32_t)1, rest;
-    uint64_t fraction = (bits & ne_mask(52)) | (uint64_t)1 << 52;
+    uint64_t fraction = (bits & FRACTION) | (uint64_t)1 << 52;
     uint64_t low = (uint64_t)(uint32_t)fraction * power, high = (uint64_t)(uint32_t)(fraction >> 32) * power;
     int k = 1075 - (int)(bits >> 52 & 0x7ff);
     *integer = 0;
@@ -307,7 +397,7 @@ bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer) {
         high = high << (32 - k) | (uint64_t)rest >> k;
         rest &= (uint32_t)ne_mask((unsigned)k);
     }
-    if ((bits & ne_mask(52)) == 0) {
+    if ((bits & FRACTION) == 0) {
         most = power / 2 + power / 4;
     }
     *integer = bits >> 63 ? -(int64_t)high : (int64_t)high;
@@ -316,73 +406,124 @@ bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer) {
 
 /* Bits after the point that no decimal is looked for below. */
 #define DYADIC_NEAR 20
+/* A value that needs a finer scale than the others takes this many bits as an exception. */
+#define EXCEPTION_BITS 74u
+/* How much finer exceptions may be. */
+#define FINER_MAX 16u
+/* What exceptions must save of each value, in bits: a block with exceptions has no statistics. */
+#define SAVED_MIN 2u
 
-static bool choose_decimal(const uint64_t *values, size_t n, int *scale) {
-    size_t row, finest = 0;
-    int64_t integer;
-    *scale = 0;
+/* The dyadic scale of all values but `exceptions`; false if there is none. Looks no farther than the first that needs more than `limit`. */
+static bool choose_dyadic(const uint64_t *values, size_t n, int limit, int *scale, size_t *exceptions) {
+    uint16_t finer[FINER_MAX]; /* how many values need how much less than the finest */
+    size_t row, index, count = 0;
+    size_t least = (size_t)(n * SAVED_MIN);
+    int of_value, most = -128, exponent = 0;
+    memset(finer, 0, sizeof finer);
+    *exceptions = 0;
     for (row = 0; row < n; row++) {
-        while (!ne_decimal_integer(values[row], (unsigned)*scale, &integer)) {
-            finest = row;
-            if (++*scale > NE_DECIMAL_SCALE_MAX) {
-                return false;
-            }
-        }
-    }
-    /* A finer scale may have lost a value that a coarser one had: one before the last that asked for a finer one. */
-    for (row = 0; row < finest; row++) {
-        if (!ne_decimal_integer(values[row], (unsigned)*scale, &integer)) {
+        if (!dyadic_scale(values[row], &of_value) || of_value > limit) {
             return false;
         }
+        exponent = (int)(values[row] >> 52 & 0x7ff) > exponent ? (int)(values[row] >> 52 & 0x7ff) : exponent;
+        if (of_value > most) {
+            /* Counted from the finest one: those before are that much farther from it. */
+            size_t more = (size_t)(of_value - most) < FINER_MAX ? (size_t)(of_value - most) : FINER_MAX;
+            memmove(finer + more, finer, (FINER_MAX - more) * sizeof finer[0]);
+            memset(finer, 0, more * sizeof finer[0]);
+            most = of_value;
+        }
+        if (most - of_value < (int)FINER_MAX) {
+            finer[most - of_value]++;
+        }
+    }
+    *scale = most;
+    for (index = 0; index < FINER_MAX && most > DYADIC_NEAR; index++) {
+        count += finer[index];
+        if (n * (index + 1) > least + EXCEPTION_BITS * count) {
+            least = n * (index + 1) - EXCEPTION_BITS * count;
+            *scale = most - 1 - (int)index;
+            *exceptions = count;
+        }
+    }
+    return exponent + *scale <= WHOLE_EXPONENT;
+}
+
+/* Makes the integers of decimals of all values; they are what they were before if some have none. */
+static bool make_decimals(uint64_t *values, size_t n, ne_scale *scale) {
+    size_t row = 0, back;
+    int64_t integer;
+    scale->form = 2;
+    scale->scale = 0;
+    while (row < n) {
+        if (ne_decimal_integer(values[row], (unsigned)scale->scale, &integer)) {
+            values[row++] = (uint64_t)integer;
+            continue;
+        }
+        /* What is done goes back, and all begins again with the scale of this value: as a rule the first rows know it. */
+        for (back = 0; back < row; back++) {
+            values[back] = ne_from_double(ne_unscaled((int64_t)values[back], *scale));
+        }
+        do {
+            if (++scale->scale > NE_DECIMAL_SCALE_MAX) {
+                return false;
+            }
+        } while (!ne_decimal_integer(values[row], (unsigned)scale->scale, &integer));
+        row = 0;
     }
     return true;
 }
 
-/* The integer of a float at the scale that was chosen for it. */
-static int64_t scaled(uint64_t bits, ne_scale scale) {
-    int64_t integer = 0;
-    if (scale.form == 3) {
-        dyadic_integer(bits, scale.scale, &integer);
-    } else if (scale.form == 2) {
-        ne_decimal_integer(bits, (unsigned)scale.scale, &integer);
-    } else {
-        integer = (int64_t)bits;
-    }
-    return integer;
-}
-
-/* A common scale of all values: dyadic where that has no more bits than the decimal has digits. */
-static ne_scale choose_scale(const uint64_t *values, size_t n) {
-    ne_scale scale = {0, 0};
-    int dyadic, decimal;
-    bool is_dyadic = choose_dyadic(values, n, &dyadic);
-    /* As decimals, steps of a power of two take as many digits as bits: of a few bits nothing else is looked for. */
-    if ((!is_dyadic || dyadic > DYADIC_NEAR) && choose_decimal(values, n, &decimal)) {
-        scale.form = 2;
-        scale.scale = (int8_t)decimal;
-    } else if (is_dyadic) {
-        scale.form = 3;
-        scale.scale = (int8_t)dyadic;
-    }
-    return scale;
-}
-
-static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size_t n, ne_scale *scale) {
+/* Positions and bits of the values that the scale is too coarse for. */
+static void put_exceptions(ne_writer *out, const uint64_t *values, size_t n, int scale, size_t count) {
+    unsigned width = ne_bits_of(n - 1);
+    packer it;
+    uint8_t bits[8];
     size_t row;
+    int of_value;
+    ne_put_varint(out, count);
+    if (count == 0 || !begin_packing(out, &it, count, width)) {
+        return;
+    }
+    for (row = 0; row < n; row++) {
+        if (dyadic_scale(values[row], &of_value) && of_value > scale) {
+            /* The bits are behind all positions, whose room is taken. */
+            put_bits(&it, (uint32_t)row, width);
+            ne_put64(bits, values[row]);
+            ne_put(out, bits, 8);
+        }
+    }
+    end_packing(&it);
+}
+
+static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size_t n, ne_scale *scale, uint64_t *room) {
+    size_t row, exceptions = 0;
     uint8_t *start = out->at;
     unsigned shift = 0;
     uint64_t all = 0;
-    *scale = choose_scale(values, n);
-    if (scale->form != 0) {
-        for (row = 0; row < n; row++) {
-            values[row] = (uint64_t)scaled(values[row], *scale);
-        }
-        *place = scale->form == 3 ? DYADIC : DECIMAL;
+    int dyadic = 0;
+    /* As decimals, steps of a power of two take as many digits as bits: of a few bits nothing else is looked for. */
+    bool is_dyadic = choose_dyadic(values, n, DYADIC_NEAR, &dyadic, &exceptions);
+    if (!is_dyadic && make_decimals(values, n, scale)) {
+        *place = DECIMAL;
         ne_put_byte(out, (uint8_t)scale->scale);
         ne_put_byte(out, 0);
-        ne_chunk_encode(out, values, n);
+        ne_chunk_encode(out, values, n, room);
         return;
     }
+    if (is_dyadic || choose_dyadic(values, n, 127, &dyadic, &exceptions)) {
+        *place = DYADIC;
+        ne_put_byte(out, (uint8_t)dyadic);
+        put_exceptions(out, values, n, dyadic, exceptions);
+        for (row = 0; row < n; row++) {
+            values[row] = dyadic_integer(values[row], dyadic);
+        }
+        scale->form = exceptions > 0 ? 0 : 3;
+        scale->scale = (int8_t)dyadic;
+        ne_chunk_encode(out, values, n, room);
+        return;
+    }
+    scale->form = 0;
     for (row = 0; row < n; row++) {
         all |= values[row];
     }
@@ -391,12 +532,12 @@ static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size
     }
     for (row = 0; row < n; row++) {
         /* An arithmetic shift, without relying on what the compiler does with negative numbers. */
-        uint64_t sign = values[row] >> 63 ? ~ne_mask(64 - shift) : 0;
-        values[row] = values[row] >> shift | (shift ? sign : 0);
+        uint64_t sign = 0 - (values[row] >> 63);
+        values[row] = ((values[row] ^ sign) >> shift) ^ sign;
     }
     *place = IMAGE;
     ne_put_byte(out, (uint8_t)shift);
-    ne_chunk_encode(out, values, n);
+    ne_chunk_encode(out, values, n, room);
     for (row = 0; row < n; row++) {
         values[row] <<= shift;
     }
@@ -408,7 +549,7 @@ static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size
     }
 }
 
-void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale) {
+void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale, uint64_t *room) {
     uint8_t head[4];
     uint8_t *place = out->at;
     head[0] = 0;
@@ -421,7 +562,7 @@ void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows,
         return;
     }
     if (type == NE_FLOAT) {
-        encode_floats(out, place, values, rows, scale);
+        encode_floats(out, place, values, rows, scale, room);
     } else if (type == NE_BOOL) {
         plan flat_plan = plan_flat(values, rows);
         if (flat_plan.bytes < ne_packed_bytes(rows, 1)) {
@@ -432,6 +573,6 @@ void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows,
             pack(out, values, 0, rows, false, 0, 1);
         }
     } else {
-        encode_integers(out, place, values, rows);
+        encode_integers(out, place, values, rows, room);
     }
 }

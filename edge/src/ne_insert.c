@@ -393,6 +393,19 @@ uint64_t ne_take_value(ne_reader *in, uint8_t type, bool wanted, uint32_t payloa
     }
 }
 
+/* Rows that are a frame of their own if they are regular and those behind them are not. */
+#define REGULAR_MIN 64u
+
+/* How many of the first rows are as far apart as the first two. */
+static size_t regular_rows(const int64_t *times, size_t rows) {
+    size_t row = 1;
+    uint64_t step = rows > 1 ? (uint64_t)times[1] - (uint64_t)times[0] : 0;
+    while (row < rows && (uint64_t)times[row] - (uint64_t)times[row - 1] == step) {
+        row++;
+    }
+    return row;
+}
+
 /* Appends a frame of as many of the rows as it has room for. */
 static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *times, const ne_value *values, size_t rows,
                              size_t *stored) {
@@ -401,7 +414,7 @@ static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *
     int64_t time = store->hot_time;
     /* A row must fit a page by itself: what a block takes besides names and values is at most this. */
     uint32_t besides = NE_PAGE_HEAD + 4 + 40 + 36 * (uint32_t)series->field_count + store->series[series->_index].length;
-    size_t row, field;
+    size_t row, field, regular;
     ne_status status;
     uint8_t *count;
     *stored = 0;
@@ -413,14 +426,28 @@ static ne_status insert_some(ne_store *store, ne_series *series, const int64_t *
     if (room < NE_PAYLOAD_MAX) {
         out.end = out.start + room;
     }
+    rows = rows < 255 ? rows : 255;
+    regular = regular_rows(times, rows);
+    /* Not a few rows before one that is late: each frame is a program. */
     ne_put_byte(&out, series->_index);
+    if (regular > 3 && (regular == rows || regular >= REGULAR_MIN)) {
+        rows = regular;
+        ne_put_byte(&out, 0);
+    } else {
+        regular = 0;
+    }
     count = out.at;
     if (rows > 1) {
         ne_put_byte(&out, 0);
     }
-    for (row = 0; row < rows && row < 255; row++) {
+    for (row = 0; row < rows; row++) {
         uint8_t *before = out.at;
-        ne_put_zigzag(&out, (int64_t)((uint64_t)times[row] - (uint64_t)time));
+        if (row == 0 || regular == 0) {
+            ne_put_zigzag(&out, (int64_t)((uint64_t)times[row] - (uint64_t)time));
+        }
+        if (row == 0 && regular > 0) {
+            ne_put_zigzag(&out, (int64_t)((uint64_t)times[1] - (uint64_t)times[0]));
+        }
         for (field = 0; field < series->field_count; field++) {
             if (!put_value(store, &out, series->fields[field].type, &values[row * series->field_count + field])) {
                 return NE_INVALID;

@@ -81,13 +81,15 @@ typedef struct {
  * gives none; with NE_ALL_ENCODINGS, as in the tests, the code for those pages is there. */
 ne_status ne_page_decode(const uint8_t *page, size_t bytes, uint64_t *values, size_t values_max, uint64_t *room, ne_page_info *info);
 
-/* Values without nulls. Of floats over a scale `values` are the integers afterwards, else what they were before; the scale is told. */
+/* Values without nulls. Of floats over a scale `values` are the integers afterwards, and of the others nothing is left; the scale is told. */
 typedef struct {
     uint8_t form; /* 0: bits as they are, 1: integers, 2: decimals, 3: dyadics */
     int8_t scale;
 } ne_scale;
-void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale);
-void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n);
+void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale, uint64_t *room);
+void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n, uint64_t *room);
+/* Numbers that the two have room for, so that no stack of a task must: widths and bases of 32 blocks. */
+#define NE_ENCODE_ROOM 64u
 
 /* The float that an integer over a scale is. */
 double ne_unscaled(int64_t integer, ne_scale scale);

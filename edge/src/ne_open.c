@@ -1,10 +1,14 @@
 /* Opening: what the sectors of a flash say, after whatever happened to it. Reads only.
  *
- * Each sector is looked at by its headers; of sealed sectors the newest is gone through, of hot ones all that are not sealed.
+ * Each sector is looked at by its headers; of sealed sectors the newest is gone through by the heads of its pages, of hot ones all frames
+ * that are not sealed. One checksum a sector: that of its last header, and that of its last page.
  */
 #include "ne_store.h"
 
 #include <string.h>
+
+/* Row frames in the index of a seal: more are not in a sector of 16 KiB. */
+#define INDEX_MAX 2000u
 
 static size_t aligned(size_t bytes) {
     return (bytes + 7) & ~(size_t)7;
@@ -35,7 +39,7 @@ static size_t arena_bytes(const ne_flash *flash, const ne_options *it) {
     return aligned(sizeof(ne_store)) + 2 * aligned(8 * (size_t)it->block_rows) + aligned(4 * (size_t)flash->sectors) +
            aligned(flash->sectors) + aligned(it->page_bytes) + aligned(2 * (size_t)it->block_rows) +
            aligned(sizeof(ne_matched) * it->series_max) +
-           aligned(sizeof(ne_defined) * it->series_max);
+           aligned(sizeof(ne_defined) * it->series_max) + aligned(7 * (size_t)it->block_rows);
 }
 
 size_t ne_arena_bytes(const ne_flash *flash, const ne_options *options) {
@@ -49,24 +53,20 @@ static void *carve(uint8_t **at, size_t bytes) {
     return part;
 }
 
-/* What the headers of a sector say. */
+/* What the headers of a sector say. A use header is written behind an erase header that holds, so that one checksum tells of both. */
 static ne_status look(ne_store *store, uint16_t sector) {
     uint8_t header[32];
     uint32_t count, use = ne_pad(store, HEADER_BYTES);
-    ne_status status = ne_erase_count(store, sector, &count);
-    store->kinds[sector] = NE_SECTOR_DIRTY;
-    store->sequences[sector] = 0;
-    if (status != NE_OK) {
-        return status == NE_CORRUPT ? NE_OK : status;
-    }
-    status = ne_read_at(store, sector, use, header, use);
+    ne_status status = ne_read_at(store, sector, use, header, use);
     if (status != NE_OK) {
         return status;
     }
-    if (ne_is_erased(header, use)) {
-        store->kinds[sector] = NE_SECTOR_FREE;
-    } else if ((header[0] == NE_SECTOR_HOT || header[0] == NE_SECTOR_SEALED) &&
-               ne_get32(header + 12) == ne_crc32c(1, header, 12)) {
+    if (header[0] == 0xff) {
+        status = ne_is_erased(header, use) ? ne_erase_count(store, sector, &count) : NE_CORRUPT;
+        store->kinds[sector] = status == NE_OK ? NE_SECTOR_FREE : NE_SECTOR_DIRTY;
+        return status == NE_CORRUPT ? NE_OK : status;
+    }
+    if ((header[0] == NE_SECTOR_HOT || header[0] == NE_SECTOR_SEALED) && ne_get32(header + 12) == ne_crc32c(1, header, 12)) {
         store->kinds[sector] = header[0];
         store->sequences[sector] = ne_get32(header + 4);
         if (store->sequences[sector] >= store->next_sequence) {
@@ -77,62 +77,76 @@ static ne_status look(ne_store *store, uint16_t sector) {
     return NE_OK;
 }
 
-/* Finds the end of the pages, the number of the next one, and the last hot sector that was sealed. */
+/* Whether nothing is programmed from `at` to the end of the sector: NE_OK if so, NE_CORRUPT if not. */
+static ne_status rest_is_erased(ne_store *store, uint16_t sector, uint32_t at) {
+    uint32_t part[8], step;
+    ne_status status = NE_OK;
+    for (; at < store->flash.sector_bytes && status == NE_OK; at += step) {
+        step = store->flash.sector_bytes - at < sizeof part ? store->flash.sector_bytes - at : (uint32_t)sizeof part;
+        memset(part, 0xff, sizeof part);
+        status = ne_read_at(store, sector, at, part, step);
+        if (status == NE_OK && (part[0] & part[1] & part[2] & part[3] & part[4] & part[5] & part[6] & part[7]) != 0xffffffff) {
+            status = NE_CORRUPT;
+        }
+    }
+    return status;
+}
+
+/* What a page that is whole says of those to come, and of what is sealed. */
+static bool take_page(ne_store *store, const ne_page_head *head) {
+    if (head->sequence >= store->next_page) {
+        store->next_page = head->sequence + 1;
+    }
+    if (head->flags & NE_PAGE_LAST) {
+        store->sealed_through = head->source > store->sealed_through ? head->source : store->sealed_through;
+    }
+    /* The log that was sealed may be erased, its page in a sector that is older than it: no later log may have its number, or it would be
+     * taken for sealed. */
+    if (head->source >= store->next_sequence) {
+        store->next_sequence = head->source + 1;
+    }
+    return (head->flags & NE_PAGE_LAST) != 0;
+}
+
+/* Finds the end of the pages, the number of the next one, and the last hot sector that was sealed. A page is begun once the one before it
+ * is programmed: of those in a sector the last one alone may be torn. */
 static ne_status find_sealed(ne_store *store) {
     uint16_t sector = ne_sector_before(store, NE_SECTOR_SEALED, UINT32_MAX);
     bool is_newest = true, is_known = false;
     for (; sector != NE_NONE && !is_known; sector = ne_sector_before(store, NE_SECTOR_SEALED, store->sequences[sector])) {
-        uint32_t at = store->content;
-        uint8_t header[HEADER_BYTES];
-        ne_page_head head;
+        uint32_t at = store->content, last = 0;
+        uint8_t word[4];
+        ne_page_head head, before;
         ne_status status;
-        for (;;) {
-            status = ne_page_head_at(store, sector, at, &head);
-            if (status == NE_OK) {
-                status = ne_page_check(store, sector, at, head.bytes);
-            }
-            if (status != NE_OK) {
-                break;
-            }
-            if (head.sequence >= store->next_page) {
-                store->next_page = head.sequence + 1;
-            }
-            if (head.flags & NE_PAGE_LAST) {
-                store->sealed_through = head.source > store->sealed_through ? head.source : store->sealed_through;
-                is_known = true;
-            }
+        memset(&before, 0, sizeof before);
+        while ((status = ne_page_head_at(store, sector, at, &head)) == NE_OK) {
+            is_known = (last > 0 && take_page(store, &before)) || is_known;
+            before = head;
+            last = at;
             at += ne_pad(store, head.bytes);
         }
-        if (status == NE_IO) {
-            return status;
-        }
-        if (is_newest) {
-            status = ne_read_at(store, sector, ne_pad(store, HEADER_BYTES), header, HEADER_BYTES);
-            if (status != NE_OK) {
-                return status;
+        if (last > 0 && status != NE_IO) {
+            ne_status check = ne_page_check(store, sector, last, before.bytes);
+            status = check == NE_OK ? status : check;
+            if (check == NE_OK) {
+                is_known = take_page(store, &before) || is_known;
             }
+        }
+        if (is_newest && status != NE_IO) {
+            ne_status read = ne_read_at(store, sector, ne_pad(store, HEADER_BYTES) + 8, word, 4);
             /* A torn page had a number too. */
-            if (ne_get32(header + 8) > store->next_page) {
-                store->next_page = ne_get32(header + 8);
+            if (ne_get32(word) > store->next_page) {
+                store->next_page = ne_get32(word);
             }
             store->next_page++;
-        }
-        if (is_newest && store->flash.sector_bytes - at >= NE_PAGE_HEAD + 4) {
-            uint32_t rest = at;
-            bool erased = true;
-            for (; rest < store->flash.sector_bytes && erased; rest += 32) {
-                uint8_t part[32];
-                uint32_t step = store->flash.sector_bytes - rest < 32 ? store->flash.sector_bytes - rest : 32;
-                status = ne_read_at(store, sector, rest, part, step);
-                if (status != NE_OK) {
-                    return status;
-                }
-                erased = ne_is_erased(part, step);
-            }
-            if (erased) {
+            status = read == NE_OK ? status : read;
+            if (status == NE_END && rest_is_erased(store, sector, at) == NE_OK && store->flash.sector_bytes - at >= NE_PAGE_HEAD + 4) {
                 store->sealed = sector;
                 store->sealed_end = at;
             }
+        }
+        if (status == NE_IO) {
+            return status;
         }
         is_newest = false;
     }
@@ -154,8 +168,9 @@ static ne_status find_hot(ne_store *store, uint16_t sector, bool is_newest) {
             store->series[store->series_count].length = (uint16_t)frame.length;
             store->series[store->series_count++].at = (uint16_t)at;
         } else if (frame.kind <= NE_FRAME_ROWS && is_newest) {
-            ne_take(&in, frame.kind == NE_FRAME_ROWS ? 2 : 1);
-            store->hot_time = (int64_t)((uint64_t)store->hot_time + (uint64_t)ne_take_zigzag(&in));
+            ne_rows rows;
+            ne_take_rows(&in, &frame, &rows);
+            store->hot_time = ne_take_time(&in, &rows, 0, store->hot_time);
         }
         at = frame.next;
     }
@@ -164,13 +179,9 @@ static ne_status find_hot(ne_store *store, uint16_t sector, bool is_newest) {
     }
     store->hot_end = at;
     /* Behind a torn frame, and where something is programmed that is no frame, nothing is appended. */
-    for (; is_newest && status == NE_END && at < store->flash.sector_bytes; at += 32) {
-        uint8_t part[32];
-        uint32_t step = store->flash.sector_bytes - at < 32 ? store->flash.sector_bytes - at : 32;
-        if (ne_read_at(store, sector, at, part, step) != NE_OK) {
-            return NE_IO;
-        }
-        status = ne_is_erased(part, step) ? NE_END : NE_CORRUPT;
+    if (is_newest && status == NE_END && at < store->flash.sector_bytes) {
+        status = rest_is_erased(store, sector, at);
+        status = status == NE_OK ? NE_END : status;
     }
     return status;
 }
@@ -186,6 +197,7 @@ ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *op
     ne_store *store = arena;
     uint8_t *at = arena;
     uint32_t sector;
+    size_t frames;
     uint16_t hot;
     ne_status status = NE_OK;
     if (opened == NULL || flash == NULL || !settle(flash, options, &all)) {
@@ -209,6 +221,13 @@ ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *op
     store->page = carve(&at, all.page_bytes);
     store->kinds = carve(&at, flash->sectors);
     store->match = carve(&at, sizeof(ne_matched) * all.series_max);
+    /* What is left of the arena too. */
+    frames = all.block_rows + (bytes - arena_bytes(flash, &all)) / 7;
+    store->index_max = (uint16_t)(frames < INDEX_MAX ? frames : INDEX_MAX);
+    store->index_time = (int32_t *)(void *)at;
+    store->index_at = (uint16_t *)(void *)(store->index_time + store->index_max);
+    store->index_series = (uint8_t *)(store->index_at + store->index_max);
+    store->frame = (uint8_t *)store->frame_words;
     store->content = 2 * ne_pad(store, HEADER_BYTES);
     store->next_sequence = 1;
     store->next_page = 1;

@@ -265,13 +265,12 @@ static ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
         }
         while (cursor->row < cursor->rows) {
             uint32_t at = cursor->row++;
-            ne_reader key = {store->page + cursor->key, store->page + cursor->page_bytes, false};
             if (!is_in(cursor->query, (int64_t)store->times[at])) {
                 continue;
             }
             row->time = (int64_t)store->times[at];
-            row->series_bytes = (uint16_t)ne_take_varint(&key);
-            row->series = (const char *)key.at;
+            row->series_bytes = cursor->name_bytes;
+            row->series = (const char *)store->page + cursor->name;
             set_value(row, cursor->type, store->values[at], store->page + cursor->key_bytes);
             return NE_OK;
         }
@@ -282,6 +281,8 @@ static ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
         status = load_block(store, cursor, &of, &cursor->type);
         cursor->row = 0;
         cursor->rows = status == NE_OK ? of.rows : 0;
+        cursor->name = (uint16_t)(of.key - store->page);
+        cursor->name_bytes = (uint16_t)of.key_bytes;
         cursor->key_bytes = (uint32_t)(of.field - store->page); /* where places of text are counted from */
         store->damaged += status == NE_CORRUPT;
         if (status != NE_OK && status != NE_CORRUPT) {
@@ -356,6 +357,7 @@ static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, ne_row *row) {
     uint64_t value = 0;
     unsigned field;
     ne_reader in;
+    ne_rows rows;
     ne_status status = NE_OK;
     if (store->reader != cursor || store->defined_in != cursor->sequence || store->defined_series != cursor->frame_series) {
         ne_frame frame;
@@ -371,7 +373,10 @@ static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, ne_row *row) {
     in.at = payload + cursor->place;
     in.end = payload + ((uint32_t)(store->frame[0] & 0x3f) << 8 | store->frame[1]);
     in.bad = false;
-    cursor->time = plus(cursor->time, ne_take_zigzag(&in));
+    rows.is_regular = cursor->is_regular;
+    rows.step = cursor->step;
+    cursor->time = ne_take_time(&in, &rows, cursor->row, cursor->time);
+    cursor->step = rows.step;
     for (field = 0; field < store->defined.fields; field++) {
         uint64_t bits = ne_take_value(&in, store->defined.types[field], field == wanted, 0, payload);
         value = field == wanted ? bits : value;
@@ -431,6 +436,7 @@ static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
         cursor->place = (uint16_t)(in.at - (store->frame + NE_FRAME_HEAD));
         if (rows.series < store->match_count && store->match[rows.series].field != 0) {
             cursor->rows = rows.rows;
+            cursor->is_regular = rows.is_regular;
         } else {
             cursor->base = plus(cursor->base, ne_take_zigzag(&in));
         }
@@ -502,24 +508,26 @@ ne_status ne_query_next(ne_store *store, ne_cursor *cursor, ne_row *row) {
 
 /* ---- rollups ---- */
 
-static void add(ne_rollup *to, int64_t first_time, int64_t last_time, uint64_t count, double min, double max, double sum,
-                double first, double last) {
-    if (to->count == 0 || first_time < to->first_time) {
+/* Adds rows: the least of their values, the greatest, the sum, the first and the last. */
+enum { LEAST, GREATEST, SUM, FIRST, LAST, NUMBERS };
+static void add(ne_rollup *to, int64_t first_time, int64_t last_time, uint32_t count, const double *numbers) {
+    bool is_new = to->count == 0;
+    if (is_new || first_time < to->first_time) {
         to->first_time = first_time;
-        to->first = first;
+        to->first = numbers[FIRST];
     }
     /* Of two rows of one time the one that came later is the last. */
-    if (to->count == 0 || last_time >= to->last_time) {
+    if (is_new || last_time >= to->last_time) {
         to->last_time = last_time;
-        to->last = last;
+        to->last = numbers[LAST];
     }
-    if (to->count == 0 || min < to->min || to->min != to->min) {
-        to->min = min;
+    if (is_new || numbers[LEAST] < to->min || to->min != to->min) {
+        to->min = numbers[LEAST];
     }
-    if (to->count == 0 || max > to->max || to->max != to->max) {
-        to->max = max;
+    if (is_new || numbers[GREATEST] > to->max || to->max != to->max) {
+        to->max = numbers[GREATEST];
     }
-    to->sum += sum;
+    to->sum += numbers[SUM];
     to->count += count;
 }
 
@@ -552,41 +560,42 @@ static bool interval_of(const ne_query *query, int64_t width, size_t intervals, 
 static bool add_statistics(const block *of, ne_rollup *to) {
     ne_reader in = {of->statistics, of->end, false};
     const uint8_t *form = ne_take(&in, 1);
-    ne_scale scale = {1, 0};
-    int64_t min, sum;
-    uint64_t span, first, last;
-    double d_min, d_max, d_sum, d_first, d_last;
+    ne_scale scale = {2, 0}; /* integers are decimals without digits behind the point */
+    uint64_t min = 0;
+    double numbers[NUMBERS];
+    unsigned index;
     if (in.bad || *form == 0 || of->field_bytes < 5) {
         return false;
     }
     if ((of->field[1] & 0x7f) == NE_FLOAT) {
         /* The scale is the one that the values are written with. */
-        scale.form = of->field[0] == 8 ? 2 : 3;
+        scale.form = of->field[0] == DECIMAL ? 2 : 3;
         scale.scale = (int8_t)of->field[4];
-        if ((of->field[0] != 8 && of->field[0] != 10) || (scale.form == 2 && (scale.scale > 18 || scale.scale < -18))) {
+        if ((of->field[0] != DECIMAL && of->field[0] != DYADIC) ||
+            (scale.form == 2 && (scale.scale > NE_DECIMAL_SCALE_MAX || scale.scale < 0))) {
             return false;
         }
     }
-    min = ne_take_zigzag(&in);
-    span = ne_take_varint(&in);
-    sum = plus((int64_t)ne_take_varint(&in), (int64_t)((uint64_t)min * of->rows));
-    first = ne_take_varint(&in);
-    last = ne_take_varint(&in);
-    if (scale.form == 1) {
-        d_min = (double)min;
-        d_max = (double)plus(min, (int64_t)span);
-        d_sum = (double)sum;
-        d_first = (double)plus(min, (int64_t)first);
-        d_last = (double)plus(min, (int64_t)last);
-    } else {
-        d_min = ne_unscaled(min, scale);
-        d_max = ne_unscaled(plus(min, (int64_t)span), scale);
-        d_sum = ne_unscaled(sum, scale);
-        d_first = ne_unscaled(plus(min, (int64_t)first), scale);
-        d_last = ne_unscaled(plus(min, (int64_t)last), scale);
+    for (index = 0; index < NUMBERS; index++) {
+        /* The least value; what the greatest, the sum, the first and the last are above it. */
+        uint64_t number = index == LEAST ? (uint64_t)ne_take_zigzag(&in) : ne_take_varint(&in) + min * (index == SUM ? of->rows : 1);
+        min = index == LEAST ? number : min;
+        numbers[index] = ne_unscaled((int64_t)number, scale);
     }
-    add(to, of->min, of->max, of->rows, d_min, d_max, d_sum, d_first, d_last);
+    add(to, of->min, of->max, of->rows, numbers);
     return true;
+}
+
+/* Adds a row to its interval, if it has one. */
+static void add_row(const ne_query *query, int64_t width, ne_rollup *out, size_t intervals, int64_t time, double value) {
+    double numbers[NUMBERS];
+    size_t interval, index;
+    if (interval_of(query, width, intervals, time, &interval)) {
+        for (index = 0; index < NUMBERS; index++) {
+            numbers[index] = value;
+        }
+        add(&out[interval], time, time, 1, numbers);
+    }
 }
 
 ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne_rollup *out, size_t intervals) {
@@ -618,23 +627,13 @@ ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne
             return status;
         }
         for (at = 0; at < of.rows; at++) {
-            double value = number_of(cursor.type, store->values[at]);
-            int64_t time = (int64_t)store->times[at];
-            if (interval_of(query, width, intervals, time, &low)) {
-                add(&out[low], time, time, 1, value, value, value, value, value);
-            }
+            add_row(query, width, out, intervals, (int64_t)store->times[at], number_of(cursor.type, store->values[at]));
         }
     }
     begin_hot(&cursor);
     while (status == NE_END && (status = ne_query_next(store, &cursor, &row)) == NE_OK) {
-        size_t index;
-        if (interval_of(query, width, intervals, row.time, &index)) {
-            double value = row.type == NE_FLOAT   ? row.value.number
-                           : row.type == NE_UINT  ? (double)(uint64_t)row.value.integer
-                           : row.type >= NE_TEXT ? 0
-                                                  : (double)row.value.integer;
-            add(&out[index], row.time, row.time, 1, value, value, value, value, value);
-        }
+        uint64_t bits = row.type == NE_FLOAT ? ne_from_double(row.value.number) : (uint64_t)row.value.integer;
+        add_row(query, width, out, intervals, row.time, row.type >= NE_TEXT ? 0 : number_of((uint8_t)row.type, bits));
         status = NE_END;
     }
     store->owner = store->owner == &cursor ? NULL : store->owner;

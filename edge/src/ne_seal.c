@@ -1,7 +1,8 @@
 /* Sealing: the rows of a hot sector, series by series and column by column, as device pages.
  *
- * Does: go through the sector once for each column of each block, which takes no memory but a column; sort the rows of a block
- * by time; write blocks with statistics into pages, and pages into sealed sectors. Does not: erase, or decide when.
+ * Does: check a sector and index its row frames, as many as the index has room for, series by series; read the frames of a block once
+ * for times and first field, and once for each other field; sort the rows of a block by time; write blocks with statistics into pages,
+ * and pages into sealed sectors. Does not: erase, or decide when.
  */
 #include "ne_store.h"
 
@@ -9,12 +10,32 @@
 
 bool ne_take_rows(ne_reader *in, const ne_frame *frame, ne_rows *rows) {
     const uint8_t *head = ne_take(in, frame->kind == NE_FRAME_ROWS ? 2 : 1);
+    rows->rows = 1;
+    rows->is_regular = false;
     if (in->bad) {
         return false;
     }
     rows->series = head[0];
-    rows->rows = frame->kind == NE_FRAME_ROWS ? head[1] : 1;
-    return true;
+    if (frame->kind == NE_FRAME_ROWS) {
+        rows->rows = head[1];
+        rows->is_regular = head[1] == 0;
+        if (rows->is_regular) {
+            head = ne_take(in, 1);
+            rows->rows = in->bad ? 0 : *head;
+        }
+    }
+    return !in->bad;
+}
+
+int64_t ne_take_time(ne_reader *in, ne_rows *rows, unsigned row, int64_t time) {
+    if (row > 0 && rows->is_regular) {
+        return (int64_t)((uint64_t)time + (uint64_t)rows->step);
+    }
+    time = (int64_t)((uint64_t)time + (uint64_t)ne_take_zigzag(in));
+    if (rows->is_regular) {
+        rows->step = ne_take_zigzag(in);
+    }
+    return time;
 }
 
 bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definition *out) {
@@ -58,12 +79,6 @@ ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_f
     return status;
 }
 
-/* A frame of the sector, and what was before it: the time of the row frame before, and how many rows of the series. */
-typedef struct {
-    uint32_t at, seen;
-    int64_t chain;
-} place;
-
 /* What a seal is about. */
 typedef struct {
     ne_store *store;
@@ -72,98 +87,156 @@ typedef struct {
     ne_writer out;
     ne_page_head head;
     uint32_t first_page;
-    place start, next; /* the frame of a block's first row, and of its last one */
-    bool is_sorted;    /* its rows came in the order of their times */
+    /* The index has `entries` row frames of the series `low` to `high`; times in it are counted from `origin`. The frame behind them is at
+     * `at`, and `chain` is the time that its own is counted from. */
+    uint16_t low, high, entries;
+    bool is_short; /* of room, or of bits for a time: frames of these series may be behind the index */
+    uint32_t at;
+    int64_t chain, origin;
+    /* The frame of a block's first row, and rows of it that are in blocks before; and of the row behind the block. */
+    uint16_t entry, skip, next_entry, next_skip;
+    bool is_sorted; /* its rows came in the order of their times */
 } sealing;
 
 #define TIMES NE_FIELDS_MAX
 /* Head, series, number of rows, a time. */
-#define PEEK 14u
+#define PEEK 15u
 
 /* Reads no more of a frame than its head and what it says of series and first time. */
-static ne_status peek(sealing *it, uint32_t at, ne_frame *frame, ne_reader *in) {
+static ne_status peek(sealing *it, ne_frame *frame) {
     ne_store *store = it->store;
-    uint32_t bytes = it->end - at < PEEK ? it->end - at : PEEK;
-    ne_status status = ne_read_at(store, it->sector, at, store->frame, bytes);
+    uint32_t bytes = it->end - it->at < PEEK ? it->end - it->at : PEEK;
+    ne_status status = ne_read_at(store, it->sector, it->at, store->frame, bytes);
     frame->kind = store->frame[0] >> 6;
     frame->length = (uint32_t)(store->frame[0] & 0x3f) << 8 | store->frame[1];
-    frame->payload = at + NE_FRAME_HEAD;
-    frame->next = at + ne_pad(store, NE_FRAME_HEAD + frame->length + 4);
-    in->at = store->frame + NE_FRAME_HEAD;
-    in->end = store->frame + bytes;
-    in->bad = false;
+    frame->payload = it->at + NE_FRAME_HEAD;
+    frame->next = it->at + ne_pad(store, NE_FRAME_HEAD + frame->length + 4);
     return status;
 }
 
-/* Fills store->times, or store->values in the order of times, with rows of a series from number `from` on, which is in the frame
- * `start` or behind it. With the times come the values of the first field, in the order of arrival: as a rule that is the same. */
-static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, uint32_t from, size_t max,
-                         size_t *count) {
+/* Enters a row frame, if it is of the series that the index is about; false if there is no room for it. */
+static bool enter(sealing *it, uint8_t series, int64_t time) {
     ne_store *store = it->store;
-    uint32_t at = it->start.at, seen = it->start.seen;
-    int64_t chain = it->start.chain;
+    uint64_t offset;
+    if (series < it->low || series >= it->high) {
+        return true;
+    }
+    it->origin = it->entries == 0 ? time : it->origin;
+    offset = (uint64_t)time - (uint64_t)it->origin;
+    if (it->entries == store->index_max || offset + 0x80000000u > 0xffffffffu) {
+        it->is_short = true;
+        return false;
+    }
+    store->index_at[it->entries] = (uint16_t)it->at;
+    store->index_time[it->entries] = (int32_t)offset;
+    store->index_series[it->entries++] = series;
+    return true;
+}
+
+/* Indexes frames from `at` on. The first time, when `end` is the end of the sector, all of them are looked at, checked and counted: frames
+ * count up to the first whose checksum does not hold, for that one was never acknowledged, nor any behind it. */
+static ne_status scan(sealing *it, bool is_first, uint16_t *series) {
+    ne_store *store = it->store;
+    ne_frame frame;
+    ne_status status = NE_OK;
+    it->entries = 0;
+    it->is_short = false;
+    for (; it->at < it->end; it->at = frame.next) {
+        ne_reader in;
+        ne_rows rows;
+        status = is_first ? ne_frame_at(store, it->sector, it->at, true, &frame) : peek(it, &frame);
+        if (status != NE_OK) {
+            break;
+        }
+        in.at = store->frame + NE_FRAME_HEAD;
+        in.end = in.at + frame.length;
+        in.bad = false;
+        if (is_first && frame.kind == NE_FRAME_SERIES) {
+            if (*series < store->series_max) {
+                store->match[*series].at = (uint16_t)it->at;
+                store->match[*series].frames = 0;
+                store->match_count = (uint16_t)(*series + 1);
+            }
+            ++*series;
+        }
+        if (frame.kind <= NE_FRAME_ROWS) {
+            int64_t time;
+            if (!ne_take_rows(&in, &frame, &rows)) {
+                return NE_CORRUPT;
+            }
+            time = ne_take_time(&in, &rows, 0, it->chain);
+            if (!enter(it, rows.series, time) && !is_first) {
+                break;
+            }
+            if (is_first && rows.series < store->match_count) {
+                uint8_t *frames = &store->match[rows.series].frames;
+                *frames = (uint8_t)(*frames + (*frames < 255));
+            }
+            it->chain = time;
+        }
+    }
+    if (is_first && status != NE_IO) {
+        it->end = it->at;
+        status = NE_OK;
+    }
+    return status;
+}
+
+/* Fills store->times, or store->values in the order of times, with rows of a series from those of `entry` on that are not in blocks. With the
+ * times come the values of the first field, in the order of arrival: as a rule that is the same. */
+static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, size_t max, size_t *count) {
+    ne_store *store = it->store;
+    uint16_t entry, skip = it->skip;
     ne_frame frame;
     *count = 0;
     it->is_sorted = it->is_sorted || column == TIMES;
-    while (at < it->end && *count < max) {
-        const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+    for (entry = it->entry; entry < it->entries && *count < max; entry++) {
         ne_reader in;
         ne_rows rows;
-        uint8_t row;
-        int64_t time;
-        bool is_other;
-        ne_status status = peek(it, at, &frame, &in);
-        if (status != NE_OK) {
-            return status;
-        }
-        if (frame.kind > NE_FRAME_ROWS) {
-            at = frame.next;
+        unsigned row;
+        int64_t time = 0;
+        ne_status status;
+        if (store->index_series[entry] != series) {
             continue;
         }
-        is_other = ne_take_rows(&in, &frame, &rows) && rows.series != series;
-        if (is_other) {
-            chain = (int64_t)((uint64_t)chain + (uint64_t)ne_take_zigzag(&in));
-        } else {
-            if (column == TIMES) {
-                it->next.at = at;
-                it->next.seen = seen;
-                it->next.chain = chain;
-            }
-            status = ne_frame_at(store, it->sector, at, false, &frame);
-            in.at = payload;
-            in.end = payload + frame.length;
-            in.bad = status != NE_OK || !ne_take_rows(&in, &frame, &rows);
-        }
-        at = frame.next;
-        if (in.bad) {
+        status = ne_frame_at(store, it->sector, store->index_at[entry], false, &frame);
+        if (status != NE_OK) {
             return status == NE_IO ? NE_IO : NE_CORRUPT;
         }
-        if (is_other) {
-            continue;
-        }
-        time = chain;
+        in.at = store->frame + NE_FRAME_HEAD;
+        in.end = in.at + frame.length;
+        in.bad = false;
+        ne_take_rows(&in, &frame, &rows);
         for (row = 0; row < rows.rows && *count < max; row++) {
+            bool wanted = row >= skip;
             unsigned field;
-            time = (int64_t)((uint64_t)time + (uint64_t)ne_take_zigzag(&in));
-            chain = row == 0 ? time : chain;
+            time = ne_take_time(&in, &rows, row, time);
+            time = row == 0 ? (int64_t)((uint64_t)it->origin + (uint64_t)(int64_t)store->index_time[entry]) : time;
             for (field = 0; field < of->fields; field++) {
-                bool wanted = seen >= from && (field == column || (field == 0 && column == TIMES));
-                uint64_t value = ne_take_value(&in, of->types[field], wanted, frame.payload, payload);
-                if (wanted) {
+                bool is_it = wanted && field == (column == TIMES ? 0 : column);
+                uint64_t value = ne_take_value(&in, of->types[field], is_it, frame.payload, store->frame + NE_FRAME_HEAD);
+                if (is_it) {
                     store->values[column == TIMES ? *count : store->order[*count]] = value;
                 }
             }
-            if (seen++ >= from) {
-                if (column == TIMES) {
-                    it->is_sorted = it->is_sorted && (*count == 0 || (int64_t)store->times[*count - 1] <= time);
-                    store->times[*count] = (uint64_t)time;
-                }
-                (*count)++;
+            if (wanted && column == TIMES) {
+                it->is_sorted = it->is_sorted && (*count == 0 || (int64_t)store->times[*count - 1] <= time);
+                store->times[*count] = (uint64_t)time;
             }
+            *count += wanted;
         }
         if (in.bad) {
             return NE_CORRUPT;
         }
+        skip = 0;
+        if (row < rows.rows) {
+            skip = (uint16_t)row;
+            break;
+        }
+    }
+    if (column == TIMES) {
+        it->next_entry = entry;
+        it->next_skip = skip;
     }
     return NE_OK;
 }
@@ -214,6 +287,11 @@ static void put_statistics(ne_writer *out, const uint64_t *values, size_t n, ne_
     }
 }
 
+/* Encoding a column takes the room of a frame: frames are read again behind it. */
+static uint64_t *encode_room(ne_store *store) {
+    return store->frame_words;
+}
+
 /* Text as PLAIN: the lengths, then the bytes, from the flash straight into the page. */
 static ne_status put_text(sealing *it, uint8_t type, size_t n) {
     ne_store *store = it->store;
@@ -226,7 +304,7 @@ static ne_status put_text(sealing *it, uint8_t type, size_t n) {
     for (row = 0; row < n; row++) {
         store->times[row] = store->values[row] & 0xffffffff;
     }
-    ne_chunk_encode(&it->out, store->times, n);
+    ne_chunk_encode(&it->out, store->times, n, encode_room(store));
     for (row = 0; row < n && status == NE_OK && !it->out.full; row++) {
         uint32_t bytes = (uint32_t)store->values[row];
         if ((size_t)(it->out.end - it->out.at) < bytes) {
@@ -240,7 +318,7 @@ static ne_status put_text(sealing *it, uint8_t type, size_t n) {
 }
 
 /* Appends a block of at most `rows` rows of a series; `out.full` if the page has no room for it. */
-static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *rows) {
+static ne_status put_block(sealing *it, uint8_t series, size_t *rows) {
     ne_store *store = it->store;
     ne_definition of;
     ne_frame frame;
@@ -251,7 +329,7 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
     int64_t min, max;
     ne_status status = ne_definition_of(store, it->sector, series, &frame, &of);
     if (status == NE_OK) {
-        status = collect(it, series, &of, TIMES, from, *rows, &n);
+        status = collect(it, series, &of, TIMES, *rows, &n);
     }
     if (status != NE_OK) {
         return status;
@@ -287,7 +365,7 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
     }
     length = it->out.at;
     ne_put(&it->out, "\0\0", 2);
-    ne_page_encode(&it->out, NE_INT, store->times, n, &scale);
+    ne_page_encode(&it->out, NE_INT, store->times, n, &scale, encode_room(store));
     if (it->out.full) {
         return NE_OK;
     }
@@ -301,13 +379,13 @@ static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *r
             ne_put(&it->out, "\0\0", 2);
         }
         if (status == NE_OK && (field > 0 || !it->is_sorted)) {
-            status = collect(it, series, &of, field, from, n, &row);
+            status = collect(it, series, &of, field, n, &row);
         }
         scale.form = 0;
         if (status == NE_OK && of.types[field] >= NE_TEXT) {
             status = put_text(it, of.types[field], n);
         } else if (status == NE_OK) {
-            ne_page_encode(&it->out, of.types[field], store->values, n, &scale);
+            ne_page_encode(&it->out, of.types[field], store->values, n, &scale, encode_room(store));
             scale.form = of.types[field] == NE_BOOL ? 1 : scale.form;
         }
         if (status != NE_OK || it->out.full) {
@@ -355,70 +433,97 @@ static ne_status end_page(sealing *it, bool is_last) {
     return ne_append_page(store, body + 4);
 }
 
+/* Puts the rows of a series that are in the index into blocks. */
+static ne_status put_series(sealing *it, uint8_t series) {
+    size_t most = it->store->block_rows;
+    ne_status status;
+    it->entry = it->skip = 0;
+    for (;;) {
+        uint8_t *before = it->out.at;
+        size_t rows = most;
+        status = put_block(it, series, &rows);
+        if (status != NE_OK || rows == 0) {
+            return status;
+        }
+        if (!it->out.full) {
+            it->entry = it->next_entry;
+            it->skip = it->next_skip;
+            if (rows < most) {
+                return NE_OK;
+            }
+            most = it->store->block_rows;
+            continue;
+        }
+        it->out.at = before;
+        it->out.full = false;
+        if (it->head.blocks > 0) {
+            status = end_page(it, false);
+            begin_page(it);
+        } else if (rows > 1) {
+            most = rows / 2;
+        } else {
+            status = NE_TOO_LONG;
+        }
+        if (status != NE_OK) {
+            return status;
+        }
+    }
+}
+
+/* How many frames of rows a series has, as far as that was counted. */
+static unsigned frames_of(const ne_store *store, unsigned series) {
+    return series < store->match_count ? store->match[series].frames : 255;
+}
+
 ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
     sealing it;
-    uint32_t at = store->content, index;
     uint16_t series = 0;
-    ne_frame frame;
+    unsigned index;
+    bool is_indexed;
     ne_status status;
     memset(&it, 0, sizeof it);
     it.store = store;
     it.sector = sector;
     store->owner = NULL;
     store->match_count = 0;
-    /* Frames count up to the first whose checksum does not hold: that one was never acknowledged, nor any behind it. */
-    while ((status = ne_frame_at(store, sector, at, true, &frame)) == NE_OK) {
-        series = (uint16_t)(series + (frame.kind == NE_FRAME_SERIES));
-        at = frame.next;
-    }
-    if (status == NE_IO) {
+    it.at = store->content;
+    it.end = store->flash.sector_bytes;
+    it.high = 256;
+    status = scan(&it, true, &series);
+    if (status != NE_OK) {
         return status;
     }
-    it.end = at;
+    is_indexed = !it.is_short; /* all frames at once */
     it.head.boot = ne_hot_boot(store, sector);
     it.head.source = store->sequences[sector];
     it.first_page = store->next_page;
     begin_page(&it);
-    for (index = 0; index < series; index++) {
-        uint32_t from = 0;
-        size_t most = store->block_rows;
-        it.start.at = store->content;
-        it.start.seen = 0;
-        it.start.chain = 0;
-        for (;;) {
-            uint8_t *before = it.out.at;
-            size_t rows = most;
-            status = put_block(&it, (uint8_t)index, from, &rows);
-            if (status != NE_OK) {
-                return status;
-            }
-            if (rows == 0) {
-                break;
-            }
-            if (!it.out.full) {
-                bool was_last = rows < most;
-                from += (uint32_t)rows;
-                it.start = it.next;
-                most = store->block_rows;
-                if (was_last) {
-                    break;
-                }
-                continue;
-            }
-            it.out.at = before;
-            it.out.full = false;
-            if (it.head.blocks > 0) {
-                status = end_page(&it, false);
-                begin_page(&it);
-            } else if (rows > 1) {
-                most = rows / 2;
-            } else {
-                status = NE_TOO_LONG;
-            }
-            if (status != NE_OK) {
-                return status;
-            }
+    for (it.low = 0; it.low < series && status == NE_OK; it.low = it.high) {
+        unsigned frames = 0;
+        it.high = it.low;
+        while (it.high < series && (is_indexed || it.high == it.low || frames + frames_of(store, it.high) <= store->index_max)) {
+            frames += frames_of(store, it.high++);
         }
+        it.at = is_indexed ? it.end : store->content;
+        it.chain = 0;
+        do {
+            if (!is_indexed) {
+                status = scan(&it, false, &series);
+                if (it.is_short && it.high > it.low + 1) {
+                    /* Times that are far apart: one series at a time has its windows wherever they must be. */
+                    it.high = (uint16_t)(it.low + 1);
+                    it.at = store->content;
+                    it.chain = 0;
+                    continue;
+                }
+            }
+            for (index = it.low; index < it.high && status == NE_OK; index++) {
+                status = put_series(&it, (uint8_t)index);
+            }
+        } while (status == NE_OK && it.at < it.end);
+    }
+    if (status != NE_OK) {
+        return status;
     }
     return it.head.blocks > 0 ? end_page(&it, true) : NE_OK;
 }

@@ -57,8 +57,8 @@ typedef struct {
 /* A series of a hot sector that is read. */
 typedef struct {
     uint16_t at;   /* of the frame that defines it */
-    uint8_t field; /* to a cursor 1 + the index of the field that it reads, to a seal the type of the first field */
-    uint8_t rows;  /* to a seal how many there are: 255 and more are 255 */
+    uint8_t field; /* to a cursor 1 + the index of the field that it reads */
+    uint8_t frames; /* to a seal how many there are of its rows: 255 and more are 255 */
 } ne_matched;
 
 struct ne_store {
@@ -90,6 +90,11 @@ struct ne_store {
     uint64_t *times, *values;
     uint16_t *order;
     ne_matched *match;
+    /* Row frames of a sector that is sealed, `block_rows` or more: where they are, the times of their first rows, their series. */
+    uint16_t *index_at;
+    int32_t *index_time;
+    uint8_t *index_series;
+    uint16_t index_max;
     const ne_cursor *owner; /* whose page, block or series are in the buffers */
     const ne_cursor *reader; /* whose frame is in `frame` */
     uint16_t match_count;
@@ -100,7 +105,8 @@ struct ne_store {
     uint8_t defined_series;
     uint32_t defined_in;
     ne_definition defined;
-    uint8_t frame[NE_FRAME_MAX];
+    uint8_t *frame; /* the bytes of `frame_words`, which encoding a column takes as its room */
+    uint64_t frame_words[(NE_FRAME_MAX + 7) / 8];
     char key[NE_KEY_MAX + 1];
 };
 
@@ -136,12 +142,15 @@ ne_status ne_page_check(ne_store *store, uint16_t sector, uint32_t at, uint32_t 
 /* Whether all pages of its seal are there. */
 bool ne_page_counts(ne_store *store, uint16_t sector, uint32_t at, const ne_page_head *head);
 
-/* A row frame taken apart: its series and rows; `time` is that of the frame before, and becomes this one's. */
+/* A row frame taken apart: its series and rows. Rows of a regular one are `step` apart, and the first alone has a time. */
 typedef struct {
     uint8_t series, rows;
-    int64_t time;
+    bool is_regular;
+    int64_t step;
 } ne_rows;
 bool ne_take_rows(ne_reader *in, const ne_frame *frame, ne_rows *rows);
+/* The time of row number `row`, after `time`: that of the row before, or of the first row of the frame before. */
+int64_t ne_take_time(ne_reader *in, ne_rows *rows, unsigned row, int64_t time);
 
 /* A definition in store->frame taken apart; places are those in the payload. */
 bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definition *out);

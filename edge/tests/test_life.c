@@ -64,6 +64,80 @@ static uint32_t mix(uint32_t x) {
 
 static const ne_field one_field[1] = {{"v", NE_FLOAT}};
 
+static unsigned count_of(ne_store *store, int64_t *last) {
+    ne_query query = {"m", NULL, 0, "v", INT64_MIN, INT64_MAX};
+    ne_cursor cursor;
+    ne_row row;
+    unsigned rows = 0;
+    CHECK(ne_query_open(store, &query, &cursor) == NE_OK);
+    while (ne_query_next(store, &cursor, &row) == NE_OK) {
+        CHECK(row.value.number == (double)row.time / 4);
+        *last = row.time;
+        rows++;
+    }
+    return rows;
+}
+
+/* A device sealed everything, sent it, and was started anew; its first row was gone after the start behind that. The page had gone into a
+ * sealed sector that is older than the log it was made of, the log was erased, and a new log got its number: it was taken for sealed. */
+static void rows_behind_a_seal_and_a_start_stay(void) {
+    ne_series series = {"m", NULL, 0, one_field, 1, NULL, 0, 0};
+    ne_store *store = fresh(4096, 8, 1, NULL);
+    int64_t time, last;
+    for (time = 0; time < 12; time++) {
+        ne_value value;
+        value.number = (double)time / 4;
+        CHECK(ne_insert(store, &series, time, &value) == NE_OK);
+        store = again(NULL);
+        series._store = NULL;
+        CHECK(count_of(store, &last) == (unsigned)time + 1 && last == time);
+        if (time % 3 < 2) {
+            ne_seal(store);
+            upkeep(store);
+            store = again(NULL);
+            series._store = NULL;
+        }
+        CHECK(count_of(store, &last) == (unsigned)time + 1 && last == time);
+    }
+    printf("seals and starts: %u rows stay\n", (unsigned)time);
+}
+
+/* Rows of one call that are as far apart as each other have one time; others have each their own. */
+static void batches_come_back(void) {
+    static const unsigned sizes[6] = {1, 2, 4, 40, 64, 200};
+    static int64_t times[200];
+    static ne_value values[200];
+    ne_series series = {"m", NULL, 0, one_field, 1, NULL, 0, 0};
+    ne_store *store = fresh(4096, 16, 8, NULL);
+    ne_usage usage;
+    unsigned round, index, rows = 0, kind;
+    int64_t time = 0, last;
+    size_t stored;
+    for (round = 0; round < 36; round++) {
+        kind = round % 4; /* regular; late in the middle; late at the end; all at one time */
+        for (index = 0; index < sizes[round % 6]; index++) {
+            time += kind == 3 ? 0 : kind == 1 && index == 70 ? 33 : kind == 2 && index + 1 == sizes[round % 6] ? 5 : 10;
+            times[index] = time;
+            values[index].number = (double)time / 4;
+        }
+        time += 10;
+        CHECK(ne_insert_rows(store, &series, times, values, sizes[round % 6], &stored) == NE_OK && stored == sizes[round % 6]);
+        rows += sizes[round % 6];
+        CHECK(count_of(store, &last) == rows && last == times[sizes[round % 6] - 1]);
+        if (round % 5 == 4) {
+            store = again(NULL);
+            series._store = NULL;
+        }
+        if (round % 9 == 8) {
+            ne_seal(store);
+            upkeep(store);
+        }
+        CHECK(count_of(store, &last) == rows && last == times[sizes[round % 6] - 1]);
+    }
+    CHECK(ne_usage_of(store, &usage) == NE_OK && usage.damaged == 0);
+    printf("batches: %u rows, regular and not, come back\n", rows);
+}
+
 /* ---- rollups against sums made here ---- */
 
 static void rollups_are_those_of_the_rows(void) {
@@ -592,6 +666,8 @@ static void costs(void) {
 }
 
 int main(void) {
+    rows_behind_a_seal_and_a_start_stay();
+    batches_come_back();
     rollups_are_those_of_the_rows();
     filters_choose_series_and_times();
     two_cursors_do_not_disturb_each_other();

@@ -1,5 +1,6 @@
 /* Wrote image_unit_*.img: a series of boot 7, 140 rows sealed, 10 that are not, a clock. Prints the pages that ne_next_page finds.
- * cc -Iedge/include -Iedge/src edge/src/*.c golden/device-1/image.c -o image && ./image FILE UNIT */
+ * cc -Iedge/include -Iedge/src edge/src/*.c golden/device-1/image.c -o image && ./image FILE UNIT [BATCH]; with BATCH the last 10 rows are
+ * inserted at once. */
 #include "nilometer_edge.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +32,16 @@ int main(int count, char **words) {
         ne_value values[2];
         values[0].number = (2150 + i % 7) / 100.0;
         values[1].integer = i % 10 == 0;
+        if (count > 3 && i >= 140) {
+            static int64_t times[10];
+            static ne_value batch[20];
+            size_t stored;
+            times[i - 140] = 1000 + 10 * (int64_t)i;
+            memcpy(batch + 2 * (i - 140), values, sizeof values);
+            status = i == 149 ? ne_insert_rows(store, &climate, times, batch, 10, &stored) : NE_OK;
+            rows++;
+            continue;
+        }
         status = ne_insert(store, &climate, 1000 + 10 * (int64_t)i, values);
         rows++;
         if (i == 139) { ne_seal(store); while (ne_maintain(store) == NE_OK) { } ne_set_clock(store, 7, 1700000000000); }

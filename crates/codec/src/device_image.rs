@@ -170,7 +170,8 @@ impl<'a> DeviceImage<'a> {
         };
         self.frames(|kind, payload| match (kind, payload) {
             (0, _) => hot.rows += 1,
-            (1, [_, rows, ..]) => hot.rows += usize::from(*rows),
+            // Rows that are as far apart as the first two say 0, and then how many they are.
+            (1, [_, 0, rows, ..] | [_, rows, ..]) => hot.rows += usize::from(*rows),
             _ => {}
         });
         hot

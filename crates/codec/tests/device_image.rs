@@ -1,6 +1,6 @@
 //! Promise: in the image of a flash the pages are found that the device itself would send, and damage costs pages, no more.
 //!
-//! `golden/device-1/image.c` wrote the images with the C library, those of `device-2` with one whose frames have decimals; the places of pages are those that its `ne_next_page` printed.
+//! `golden/device-1/image.c` wrote the images with the C library, those of `device-2` with one whose frames have decimals, those of `device-3` (its last rows inserted at once) with one whose frames have regular rows; the places of pages are those that its `ne_next_page` printed.
 
 #![expect(
     clippy::unwrap_used,
@@ -31,6 +31,7 @@ fn an_image_has_the_pages_that_its_device_would_send() {
     let small = vec![(1, 4128, 173), (2, 4301, 173), (3, 4474, 163)];
     // Of the library whose frames have decimals: more rows in a sector, so fewer pages.
     let smaller = vec![(1, 3104, 185), (2, 3289, 178)];
+    let smaller_again = smaller.clone();
     let large = vec![
         (1, 7232, 160),
         (2, 7392, 160),
@@ -43,7 +44,9 @@ fn an_image_has_the_pages_that_its_device_would_send() {
         ("device-1/image_unit_1.img", small),
         ("device-1/image_unit_32.img", large.clone()),
         ("device-2/image_unit_1.img", smaller),
-        ("device-2/image_unit_32.img", large),
+        ("device-2/image_unit_32.img", large.clone()),
+        ("device-3/image_unit_1.img", smaller_again),
+        ("device-3/image_unit_32.img", large),
     ];
     for (name, pages) in images {
         let bytes = image(name);

@@ -295,11 +295,14 @@ fn codecs(all: &Figures) -> Result<Vec<Line>> {
         line(
             (
                 "float codec, 1000 values of the reference's kind: encode, decode",
-                "708 us, 4,224 us",
+                "708 us, 4,224 us; counted here 1,802 us, 1,616 us, 1.91x",
             ),
             format!("{:.0} us, {:.0} us", us(encode), us(decode)),
             told(encode),
-            ("no slower", us(encode) <= 708.0 && us(decode) <= 4224.0),
+            (
+                "no slower than its code here",
+                us(encode) <= 1802.0 && us(decode) <= 1616.0,
+            ),
         ),
         line(
             (".. ratio", "1.94x"),
@@ -343,36 +346,47 @@ fn names(all: &Figures) -> Result<Vec<Line>> {
     )])
 }
 
+/// Lives of 20 sensors: figure, test, and what is asked: bytes of a row, programs and erases of 1000 rows.
+const SENSORS: [(&str, &str, &str, f64, f64, f64); 4] = [
+    (
+        "sensors_single",
+        "20 sensors, rows one by one: bytes, programs and erases of 1000 rows",
+        "14 bytes; 1,100; 4",
+        14.0,
+        1100.0,
+        4.0,
+    ),
+    (
+        "sensors_bulk",
+        ".. 16 rows a call",
+        "6 bytes; 40; 2",
+        6.0,
+        40.0,
+        2.0,
+    ),
+    (
+        "sensors_bulk_32",
+        ".. 32 rows a call",
+        "6 bytes; 40; 2",
+        6.0,
+        40.0,
+        2.0,
+    ),
+    (
+        "sensors_single_16k",
+        ".. one by one, sectors of 16 KiB",
+        "14 bytes; 1,100; 4",
+        14.0,
+        1100.0,
+        4.0,
+    ),
+];
+
 /// What nobody publishes.
 pub(super) fn life(all: &Figures) -> Result<Vec<Line>> {
     let mut lines = life_of_names(all)?;
     let none = "not published";
-    for (name, test, asked, bytes, programs, erases) in [
-        (
-            "sensors_single",
-            "20 sensors, rows one by one: bytes, programs and erases of 1000 rows",
-            "14 bytes; 1,100; 4",
-            14.0,
-            1100.0,
-            4.0,
-        ),
-        (
-            "sensors_bulk",
-            ".. 16 rows a call",
-            "6 bytes; 40; 2",
-            6.0,
-            40.0,
-            2.0,
-        ),
-        (
-            "sensors_single_16k",
-            ".. one by one, sectors of 16 KiB",
-            "14 bytes; 1,100; 4",
-            14.0,
-            1100.0,
-            4.0,
-        ),
-    ] {
+    for (name, test, asked, bytes, programs, erases) in SENSORS {
         let (hot, all_of_it) = (all.get(name)?, all.get(&format!("{name}_sealed"))?);
         let thousand = |number| 1000.0 * all_of_it.per_point(number);
         lines.push(line(
