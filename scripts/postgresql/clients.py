@@ -5,7 +5,7 @@ Does: install the versions that the lock files name below the folder of builds, 
 authentication, and with TLS, run each client's tests (crates/nilometer/tests/clients/postgresql), count them. Does not: skip what cannot
 be installed; that fails.
 
-    python3 scripts/postgresql/clients.py [--program FILE] [--only shell,python,java,node,go,tls] [--reference]
+    python3 scripts/postgresql/clients.py [--program FILE] [--only shell,python,java,node,go,tls,copy] [--reference]
 
 With --reference the same tests run against the PostgreSQL that PGHOST, PGPORT, PGUSER and PGDATABASE name: what they state
 is what clients see there.
@@ -89,9 +89,18 @@ class Tls(Shell):
         return [sys.executable, "-B", "-m", "unittest", "discover", "-s", os.path.join(TESTS, "tls"), "-v"], TESTS, {}
 
 
-CLIENTS = {"shell": Shell, "python": Python, "java": Java, "node": shared.Node, "go": Go, "tls": Tls}
+class Copy(Shell):
+    """psql, and COPY beyond a batch."""
+
+    def command(self, _is_reference):
+        return [sys.executable, "-B", "-m", "unittest", "discover", "-s", os.path.join(TESTS, "copy"), "-v"], TESTS, {}
+
+
+CLIENTS = {"shell": Shell, "python": Python, "java": Java, "node": shared.Node, "go": Go, "tls": Tls, "copy": Copy}
 # Their tests need a server of another kind.
-SPECIAL = ["tls"]
+SPECIAL = ["tls", "copy"]
+# A batch of so few rows is passed by a short COPY.
+FEW_ROWS = ["--batch-rows-max", "500"]
 
 
 class Nilometer(servers.Nilometer):
@@ -146,10 +155,10 @@ def main():
     passed = 0
     clients, failed = shared.installed_ones(arguments.only, CLIENTS, os.path.join(servers.target_dir(), "clients-postgresql"))
 
-    def run(environment, words, special=False):
+    def run(environment, words, special=None):
         nonlocal passed, failed
         for name, client in clients.items():
-            if (name in SPECIAL) != special:
+            if special != (name if name in SPECIAL else None) and not (arguments.reference and name == "copy"):
                 continue
             command, folder, more = client.command(arguments.reference)
             good, bad, left_out, output = shared.tried("shell" if name in SPECIAL else name, command, folder, {**environment, **more})
@@ -169,9 +178,12 @@ def main():
                 if has_auth:
                     shared.first_administrator(server.url)
                 run(server.environment(has_auth), "authentication %s" % ("on" if has_auth else "off"))
-        if any(name in SPECIAL for name in clients):
+        if "copy" in clients:
+            with Nilometer(servers.program(arguments.program), FEW_ROWS) as server:
+                run(server.environment(False), "batches of 500 rows", special="copy")
+        if "tls" in clients:
             with tempfile.TemporaryDirectory() as folder, TlsNilometer(servers.program(arguments.program), folder) as server:
-                run(server.environment(False), "TLS", special=True)
+                run(server.environment(False), "TLS", special="tls")
     print("test result: %s. %d passed; %d failed;" % ("FAILED" if failed else "ok", passed, failed))
     sys.exit(1 if failed else 0)
 

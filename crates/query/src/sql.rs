@@ -311,6 +311,11 @@ impl Sql {
                 let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
+            Statement::Merge(merge) => {
+                write::check_merge(&merge)?;
+                let writing = self.writing(reading, place, running, None);
+                Ok(self.written(Box::pin(write::merge(writing, *merge)).await?))
+            }
             Statement::Truncate(truncate) => {
                 let writing = self.writing(reading, place, running, None);
                 let writing = Box::pin(write::truncate(writing, *truncate)).await?;

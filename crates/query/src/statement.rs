@@ -61,6 +61,7 @@ pub(crate) enum Statement {
     Insert(Box<ast::Insert>),
     Update(Box<ast::Update>),
     Delete(Box<ast::Delete>),
+    Merge(Box<ast::Merge>),
     Truncate(Box<ast::Truncate>),
     Show(Show),
     Change(WrittenChange),
@@ -204,6 +205,7 @@ pub(crate) fn parse_tokens(
         ast::Statement::Insert(insert) => Statement::Insert(Box::new(insert)),
         ast::Statement::Update(update) => Statement::Update(Box::new(update)),
         ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
+        ast::Statement::Merge(merge) => Statement::Merge(Box::new(merge)),
         ast::Statement::Truncate(truncate) => Statement::Truncate(Box::new(truncate)),
         query => question(DfStatement::Statement(Box::new(query))),
     })
@@ -212,6 +214,7 @@ pub(crate) fn parse_tokens(
 fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
     let (tokens, alias) = rewrite::insert_alias::take(tokens);
     let (tokens, overrides) = rewrite::overriding::take(tokens);
+    let tokens = rewrite::merge::spell(tokens);
     let (tokens, explains) = rewrite::explain_options::take(tokens)?;
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&GenericDialect {})
@@ -342,6 +345,7 @@ fn prepare(
         ast::Statement::Insert(_)
             | ast::Statement::Update(_)
             | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_)
             | ast::Statement::Truncate(_)
     );
     if writes && !writes_too {

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE and TRUNCATE: rows that the planner finds, written by the engine. Changes of names are in `change.rs`.
+//! INSERT, UPDATE, DELETE, MERGE and TRUNCATE: rows that the planner finds, written by the engine. Changes of names are in `change.rs`.
 //!
 //! Does: plan the part of a statement that reads, hold what it gives in the memory of the statement, and hand it to the
 //! engine as one batch: all of it becomes durable, or nothing. Does not: decide about conflicts or convert values of
@@ -22,6 +22,7 @@ mod writing;
 pub(crate) use declared::{check_new, completed};
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
+pub(crate) use relation::{check_merge, merge};
 pub(crate) use returning::Returning;
 pub(crate) use source::{table_of, table_of_delete, table_of_insert};
 pub(crate) use truncate::truncate;

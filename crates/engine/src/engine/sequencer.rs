@@ -10,7 +10,6 @@ use crate::batch::{Batch, BatchKey};
 use crate::catalogue::{Catalogue, Entries};
 use crate::definition::Definition;
 use crate::engine::invalidation::noted::Noted;
-use crate::engine::maintain::publish::Publication;
 use crate::engine::names::{Changing, SharedCatalogue};
 use crate::engine::rewrites::Rewrites;
 use crate::engine::site::Site;
@@ -26,7 +25,7 @@ use crate::record;
 use crate::relation::{Pins, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableSchema};
-use crate::state::{Frozen, State, Version};
+use crate::state::{Frozen, StagedFiles, State, Version};
 
 /// Log, head and names of a store.
 #[derive(Debug)]
@@ -481,12 +480,12 @@ impl Sequencer {
     }
 
     /// Takes the head aside with what a transaction has staged, which comes right behind it, if `still_holds` says so where nothing
-    /// else gets an LSN; `None` if not, or if something was dropped, renamed or retyped since `epoch`. What was staged has LSNs
-    /// whose records say nothing: only the manifest makes it part of the store. `noting` are the times that it touches. The caller
-    /// holds the lock of flushes and has left no head aside.
+    /// else gets an LSN; `None` if not, or if something was dropped, renamed or retyped since `epoch`. What was staged takes
+    /// `steps` LSNs, from the one that `place` is given on, whose records say nothing: only the manifest makes it part of the
+    /// store. `noting` are the times that it touches. The caller holds the lock of flushes and has left no head aside.
     pub(in crate::engine) fn freeze_with(
         &self,
-        staged: &Publication,
+        (steps, place): (usize, impl FnOnce(Lsn) -> StagedFiles),
         (epoch, noting): (u64, &Batch),
         still_holds: impl FnOnce(&State) -> bool,
     ) -> Result<Option<Arc<Frozen>>, Error> {
@@ -502,8 +501,8 @@ impl Sequencer {
         self.log_noted(&mut sequencer, noting)?;
         self.rewrites.touch(noting);
         let rows_lsn = sequencer.next_lsn - 1;
-        let placed = staged.placed(rows_lsn + 1);
-        for _ in 0..staged.steps() {
+        let placed = place(rows_lsn + 1);
+        for _ in 0..steps {
             let payload = record::encode_definitions(&[]);
             let lsn = sequencer.next_lsn;
             sequencer.next_lsn += 1;

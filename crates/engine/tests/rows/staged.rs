@@ -76,7 +76,7 @@ fn prepare(engine: &Arc<Engine>) {
 
 fn segments(disk: &dyn Disk) -> Vec<String> {
     let mut names = disk.list(Path::new("/d/segments")).unwrap();
-    names.retain(|name| name.ends_with(".seg"));
+    names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "seg"));
     names.sort();
     names
 }
@@ -371,7 +371,9 @@ fn what_does_not_go_with_staged_rows_is_refused_by_name() {
     let row = RelationChange::Insert(Arc::clone(schema.schema()), vec![vec![Value::I64(1)]]);
     let own = engine.begin().unwrap();
     stage(&own, &engine, &FIRST, OnConflict::Replace).unwrap();
-    let refused = own.write_relations(None, &[row.clone()]).unwrap_err();
+    let refused = own
+        .write_relations(None, std::slice::from_ref(&row))
+        .unwrap_err();
     assert!(
         refused.to_string().contains("tables without time"),
         "{refused}"

@@ -36,7 +36,7 @@ use crate::walk;
 pub(crate) use calls::call_of;
 use calls::{call, interval, named, of_one, one};
 pub(crate) use clauses::join::asof_joins;
-pub(crate) use clauses::{explain_options, insert_alias, overriding};
+pub(crate) use clauses::{explain_options, insert_alias, merge, overriding};
 pub(crate) use enums::casts_to_own;
 pub(crate) use operators::exists::question_marks;
 pub(crate) use operators::symmetric::between_symmetric;
@@ -240,6 +240,7 @@ impl VisitorMut for Tables {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         limit_as_fetched(query);
+        clauses::distinct_on::in_order(query);
         sets::of_query(query);
         casts::rewrite(query);
         ControlFlow::Continue(())

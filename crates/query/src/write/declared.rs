@@ -22,6 +22,7 @@ use nilometer_engine::{
 pub(crate) use new::check_new;
 use nilometer_service::ForeignKey;
 use nilometer_service::define::Numbered;
+pub(super) use numbers::is_default;
 
 use super::rows::execution;
 use super::writing::Writing;

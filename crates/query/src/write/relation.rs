@@ -5,6 +5,7 @@
 //! that are taken (the engine does).
 
 mod insert;
+mod merge;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::tables::names;
 use crate::tables::relation;
 
 pub(super) use insert::insert;
+pub(crate) use merge::{check as check_merge, merge};
 
 /// An UPDATE of a relation.
 pub(super) struct Update {

@@ -1,7 +1,8 @@
 //! Rows that a client streams into a table that is there: all of them, or none.
 //!
-//! Does: find the table and its columns, refuse who may not write, store the rows as one batch. Does not: read a format; a
-//! surface brings a record batch. What one batch may hold bounds a stream.
+//! Does: find the table and its columns, refuse who may not write, store the rows as one batch; stage the parts of a longer stream
+//! in a transaction. Does not: read a format; a surface brings record batches. What one batch may hold bounds a stream into a
+//! relation.
 
 use std::sync::Arc;
 
@@ -127,6 +128,16 @@ impl CopyTarget {
         Err(refused(unknown_table(&snapshot, &name)))
     }
 
+    /// Whether more rows than one batch may have can be staged: those of a table over time.
+    pub fn is_staged(&self) -> bool {
+        self.relation.is_none()
+    }
+
+    /// What the rows are part of.
+    pub fn transaction(&self) -> Option<&Arc<Transaction>> {
+        self.transaction.as_ref()
+    }
+
     /// The table's name, without those of what it is in.
     pub fn name(&self) -> &str {
         &self.rows.table
@@ -164,6 +175,32 @@ impl Service {
     /// Refuses more rows and columns than one batch may have.
     pub fn check_rows(&self, rows: usize, columns: usize) -> Result<(), Error> {
         Ok(self.engine().check_batch(rows, columns)?)
+    }
+
+    /// Rows that one batch may have.
+    pub fn batch_rows_max(&self) -> usize {
+        let most = self.engine().options().batch_rows_max;
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
+    /// Writes some rows of a stream into a file that becomes part of the store when a transaction commits. Blocks.
+    pub fn stage(
+        &self,
+        target: &CopyTarget,
+        own: &Arc<Transaction>,
+        batch: &RecordBatch,
+    ) -> Result<(), Error> {
+        let rows = &target.rows;
+        self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
+        let (database, schema) = (&rows.scope.database, rows.scope.schema.as_deref());
+        let mut session = IngestSession::in_schema(Arc::clone(self.engine()), database, schema)?;
+        session.have_checked(rows.has_checked);
+        let to = Target {
+            schema,
+            table: &rows.table,
+        };
+        session.stage_arrow(own, to, batch, rows.on_conflict)?;
+        Ok(())
     }
 
     /// Stores all rows of a stream, as one batch, once they are complete ([`CopyTarget::is_completed`]). Blocks, so it belongs into [`Service::write`].

@@ -5,6 +5,7 @@
 
 mod copying;
 mod extended;
+mod parts;
 mod portal;
 mod session;
 mod simple;

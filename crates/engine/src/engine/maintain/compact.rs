@@ -307,7 +307,7 @@ impl Jobs {
                     ..Edit::default()
                 };
                 let published = Published::Compaction(covered(claim, segments));
-                self.publish(edit, Vec::new(), published)?;
+                self.publish(edit, &[], published)?;
                 Ok(Maintained::Compacted {
                     segments: segments.len(),
                     rows: 0,
@@ -320,7 +320,7 @@ impl Jobs {
                     ..Edit::default()
                 };
                 let published = Published::Compaction(Balance::default());
-                self.publish(edit, Vec::new(), published)?;
+                self.publish(edit, &[], published)?;
                 Ok(Maintained::Compacted {
                     segments: 0,
                     rows: 0,
@@ -348,8 +348,8 @@ impl Jobs {
             };
             let paths: Vec<PathBuf> = written.iter().map(|it| it.path().to_owned()).collect();
             let added = std::mem::take(&mut written).into_iter();
-            let added = added.map(Arc::new).collect();
-            let published = self.publish(edit, added, Published::Compaction(balance));
+            let added: Vec<Arc<Segment>> = added.map(Arc::new).collect();
+            let published = self.publish(edit, &added, Published::Compaction(balance));
             let is_refused = matches!(
                 published,
                 Err(Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })

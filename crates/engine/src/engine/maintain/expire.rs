@@ -146,7 +146,7 @@ impl Jobs {
             ..Edit::default()
         };
         let published = Published::Compaction(Balance::default());
-        self.publish(edit, Vec::new(), published)?;
+        self.publish(edit, &[], published)?;
         self.retention.lock().clock.persisted(mark_ns);
         Ok(())
     }

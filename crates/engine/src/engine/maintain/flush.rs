@@ -156,7 +156,7 @@ impl Jobs {
         }
         self.publish(
             edit,
-            added,
+            &added,
             Published::Flush {
                 deletes,
                 series,
@@ -234,7 +234,7 @@ impl Jobs {
     pub(in crate::engine) fn publish(
         &self,
         mut edit: Edit,
-        added: Vec<Arc<Segment>>,
+        added: &[Arc<Segment>],
         by: Published,
     ) -> Result<(), Error> {
         let mut manifest = self.manifest.lock();
@@ -272,8 +272,8 @@ impl Jobs {
         };
         let rows_went = balance.has_deleted();
         let checked = self
-            .check_balance(balance, &removed, &added, is_flush)
-            .and_then(|()| self.check_order(&segments, &removed, &added));
+            .check_balance(balance, &removed, added, is_flush)
+            .and_then(|()| self.check_order(&segments, &removed, added));
         if let Err(refused) = checked {
             self.sequencer
                 .counters()

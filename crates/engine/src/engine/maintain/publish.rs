@@ -68,11 +68,6 @@ impl Publication {
         Self { steps }
     }
 
-    /// LSNs that it takes.
-    pub(in crate::engine) fn steps(&self) -> usize {
-        self.steps.len()
-    }
-
     fn rows(&self) -> impl Iterator<Item = &Arc<StagedSegment>> {
         self.steps.iter().filter_map(|step| match step {
             Step::Rows(rows) => Some(rows),
@@ -81,7 +76,7 @@ impl Publication {
     }
 
     /// The same with the LSNs of the store from this one on.
-    pub(in crate::engine) fn placed(&self, first: Lsn) -> StagedFiles {
+    fn placed(&self, first: Lsn) -> StagedFiles {
         let mut placed = StagedFiles {
             segments: Vec::new(),
             deletes: Vec::new(),
@@ -198,9 +193,10 @@ impl Jobs {
             taken = newly_taken(staged, &looked, state);
             matches!(taken, Ok(None)) && still_holds(state)
         };
+        let placing = (staged.steps.len(), |first| staged.placed(first));
         let frozen = self
             .sequencer
-            .freeze_with(staged, (epoch, &noting), holds)?;
+            .freeze_with(placing, (epoch, &noting), holds)?;
         let Some(frozen) = frozen else {
             return Ok(taken?.map_or(Placed::Again, Placed::Taken));
         };

@@ -171,8 +171,8 @@ impl Repair {
             balance.of(*table).unreadable += lost.rows;
         }
         let published = Published::Compaction(balance);
-        self.jobs
-            .publish(edit, rest.into_iter().map(Arc::new).collect(), published)?;
+        let rest: Vec<Arc<Segment>> = rest.into_iter().map(Arc::new).collect();
+        self.jobs.publish(edit, &rest, published)?;
         self.jobs.list().damaged.remove(&segment.meta.file_id);
         Ok(entry)
     }

@@ -23,7 +23,7 @@ use crate::write::rows::{batch_of, execution, fitted};
 use crate::write::writing::Writing;
 
 /// Whether a value is the word DEFAULT.
-pub(super) fn is_default(value: &Expr) -> bool {
+pub(in crate::write) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }

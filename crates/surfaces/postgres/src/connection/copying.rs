@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use nilometer_service::{CopyTarget, Error, Params};
+use nilometer_service::{CancellationToken, CopyTarget, Error, Params};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::parts::Parts;
 use super::{Connection, Stop, violation};
 use crate::copy::rows_in::{Filled, RowsIn};
 use crate::copy::statement::{self, Copy, Source};
@@ -106,8 +107,23 @@ where
         );
         self.flush().await?;
         let rows = RowsIn::new(target.name(), &filled, format, self.zone);
-        let rows = self.receive(rows).await?;
-        let count = rows.rows();
+        let cancelled = self.number.cancel.renew();
+        let mut session = self.session.clone();
+        session.cancelled = cancelled.clone();
+        let shared = &self.shared.service;
+        let parts = Parts::new(shared, &self.language, session, target.clone());
+        let (rows, parts) = self.receive(rows, parts, &cancelled).await?;
+        let count = if parts.has_some() {
+            parts.end(rows).await?
+        } else {
+            self.store(rows, &target).await?
+        };
+        replies::complete(&mut self.out, &format!("COPY {count}"));
+        Ok(())
+    }
+
+    /// Stores what a batch takes. Returns the rows.
+    async fn store(&mut self, rows: RowsIn, target: &CopyTarget) -> Result<usize, Stop> {
         let service = Arc::clone(&self.shared.service);
         let (batch, rows) = service
             .write(move |_| {
@@ -123,7 +139,7 @@ where
             session.cancelled = cancelled.clone();
             let name = target.full_name();
             let completed = self.language.complete(name, batch, &session).await;
-            completed.map_err(|error| rows.at_stored(error.into()))?
+            completed.map_err(|error| rows.at_stored(error.into(), 0))?
         } else {
             batch
         };
@@ -132,7 +148,7 @@ where
             let stored = service.write(move |service| service.copy_in(&target, &batch));
             let Err(error) = stored.await else { break };
             let Some(wait) = error.row_wait() else {
-                return Err(rows.at_stored(error.into()).into());
+                return Err(rows.at_stored(error.into(), 0).into());
             };
             tokio::select! {
                 biased;
@@ -140,19 +156,21 @@ where
                 () = wait.ended() => {}
             }
         }
-        replies::complete(&mut self.out, &format!("COPY {count}"));
-        Ok(())
+        Ok(rows.all_rows())
     }
 
-    /// Takes the data of a COPY until the client says that it was all.
-    async fn receive(&mut self, rows: RowsIn) -> Result<RowsIn, Stop> {
-        let cancelled = self.number.cancel.renew();
+    /// Takes the data of a COPY until the client says that it was all. Parts of more than a batch takes are staged meanwhile.
+    async fn receive(
+        &mut self,
+        rows: RowsIn,
+        parts: Parts,
+        cancelled: &CancellationToken,
+    ) -> Result<(RowsIn, Parts), Stop> {
         let executor = Arc::clone(self.shared.service.executor());
         let mut permit = self.shared.service.body_memory().hold();
         let mut chunk = BytesMut::new();
         // One chunk is read while the next one comes.
-        let mut reading = Box::pin(async { Ok::<RowsIn, Refused>(rows) })
-            as futures::future::BoxFuture<'static, Result<RowsIn, Refused>>;
+        let mut reading = Box::pin(async { Ok((rows, parts)) }) as Reading;
         loop {
             let received = tokio::select! {
                 biased;
@@ -203,8 +221,12 @@ where
             if !is_last && chunk.len() < CHUNK_BYTES {
                 continue;
             }
-            let rows = reading.await?;
-            self.shared.service.check_rows(rows.rows(), 1)?;
+            let (rows, mut parts) = reading.await?;
+            parts.check(&rows)?;
+            if rows.rows() == 0 {
+                // What a part had is in a file.
+                permit = self.shared.service.body_memory().hold();
+            }
             permit.cover(rows.bytes() + chunk.len())?;
             let bytes: Bytes = std::mem::take(&mut chunk).freeze();
             let read = executor.block(move || {
@@ -212,26 +234,31 @@ where
                 rows.feed(bytes).map(|()| rows)
             });
             reading = Box::pin(async move {
-                read.await
-                    .unwrap_or_else(|_| Err(Error::Panicked { what: "COPY" }.into()))
+                let read = read.await;
+                let rows = read.unwrap_or_else(|_| Err(Error::Panicked { what: "COPY" }.into()))?;
+                let rows = parts.stage_if_due(rows).await?;
+                Ok((rows, parts))
             });
             if is_last {
-                let rows = reading.await?;
-                self.shared.service.check_rows(rows.rows(), 1)?;
-                return Ok(rows);
+                let (rows, parts) = reading.await?;
+                parts.check(&rows)?;
+                return Ok((rows, parts));
             }
         }
     }
 }
 
+/// A chunk that is being read, and a part that is being staged.
+type Reading = futures::future::BoxFuture<'static, Result<(RowsIn, Parts), Refused>>;
+
 /// Why a COPY was not stored.
-enum Ended {
+pub(super) enum Ended {
     Refused(Refused),
     Failed(Error),
 }
 
 impl Ended {
-    fn refused(self) -> Refused {
+    pub(super) fn refused(self) -> Refused {
         match self {
             Self::Refused(refused) => refused,
             Self::Failed(error) => error.into(),

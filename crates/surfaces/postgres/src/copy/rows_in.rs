@@ -52,6 +52,8 @@ pub(crate) struct RowsIn {
     /// Records so far, a header included.
     lines: u64,
     rows: usize,
+    /// Rows that were taken away as parts.
+    taken: usize,
     texts: usize,
     has_begun: bool,
     has_ended: bool,
@@ -69,6 +71,7 @@ impl RowsIn {
             pending: BytesMut::new(),
             lines: 0,
             rows: 0,
+            taken: 0,
             texts: 0,
             has_begun: false,
             has_ended: false,
@@ -80,8 +83,14 @@ impl RowsIn {
         self.columns.iter().any(|column| column.name == name)
     }
 
+    /// Rows that it holds.
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// All rows, with those that were taken away.
+    pub(crate) fn all_rows(&self) -> usize {
+        self.taken + self.rows
     }
 
     /// About how many bytes it holds.
@@ -118,12 +127,19 @@ impl RowsIn {
                 return Err(self.at_row(Refused::new(BAD_COPY, "unexpected EOF in COPY data")));
             }
         }
+        self.take()
+    }
+
+    /// Takes the rows away that have come whole.
+    pub(crate) fn take(&mut self) -> Result<RecordBatch, Refused> {
         let arrays: Vec<ArrayRef> = self.columns.iter_mut().map(Target::finish).collect();
         let fields = self.columns.iter().zip(&arrays);
         let fields =
             fields.map(|(of, array)| Field::new(&of.name, array.data_type().clone(), true));
         let schema = Schema::new(fields.collect::<Vec<_>>());
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        self.taken += std::mem::take(&mut self.rows);
+        self.texts = 0;
         RecordBatch::try_new_with_options(schema.into(), arrays, &options)
             .map_err(|error| Refused::new("XX000", error.to_string()))
     }
@@ -234,8 +250,8 @@ impl RowsIn {
         }
     }
 
-    /// What is wrong with a row once all have come, in its place.
-    pub(crate) fn at_stored(&self, mut refused: Refused) -> Refused {
+    /// What is wrong with a row of what was taken last, in its place; `from` = rows before those in which it is counted.
+    pub(crate) fn at_stored(&self, mut refused: Refused, from: usize) -> Refused {
         if let Some(about) = refused.about.as_deref() {
             let header = u64::from(match &self.format {
                 CopyFormat::Text(format) => format.has_header(),
@@ -249,7 +265,7 @@ impl RowsIn {
             refused.place = Some(format!(
                 "COPY {}, line {}{column}",
                 self.table,
-                about.row as u64 + header
+                (from + about.row) as u64 + header
             ));
         }
         refused
@@ -400,6 +416,28 @@ mod tests {
         }
         bytes.put_i16(-1);
         bytes.to_vec()
+    }
+
+    #[test]
+    fn parts_that_are_taken_are_the_rows_in_their_order_and_count_on() {
+        for size in 1..TEXT.len() {
+            let mut rows = RowsIn::new("t", &columns(), CopyFormat::default(), Zone::Utc);
+            let mut notes = Vec::new();
+            let mut note = |batch: RecordBatch| {
+                let values = (0..batch.num_rows())
+                    .map(|row| array_value_to_string(batch.column(1), row).unwrap());
+                notes.extend(values);
+            };
+            for chunk in TEXT.chunks(size) {
+                rows.feed(Bytes::copy_from_slice(chunk)).unwrap();
+                note(rows.take().unwrap());
+            }
+            let before = rows.all_rows();
+            note(rows.finish().unwrap());
+            assert!(rows.rows() == 0 && before <= 3);
+            assert_eq!(rows.all_rows(), 3);
+            assert_eq!(notes, ["a", "", "b"], "chunks of {size}");
+        }
     }
 
     #[test]

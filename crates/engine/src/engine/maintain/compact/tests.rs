@@ -215,7 +215,7 @@ fn a_flush_that_does_not_account_for_every_row_loses_nothing() {
         series: None,
         balance,
     };
-    let refused = engine.jobs.publish(edit, Vec::new(), flush).unwrap_err();
+    let refused = engine.jobs.publish(edit, &[], flush).unwrap_err();
     assert!(
         matches!(refused, Error::RowsUnaccounted { .. }),
         "{refused}"

@@ -92,7 +92,7 @@ fn add_device_pages(engine: &Arc<Engine>) {
     let published = Published::Compaction(balance);
     engine
         .jobs
-        .publish(edit, vec![Arc::new(segment)], published)
+        .publish(edit, &[Arc::new(segment)], published)
         .unwrap();
 }
 
