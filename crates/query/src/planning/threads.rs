@@ -1,5 +1,4 @@
-//! How many threads a plan is made for: few rows get one, because handing some thousand rows from thread to thread takes longer
-//! than the work.
+//! Plans for one thread over few rows: to hand some thousand rows from thread to thread takes longer than the work.
 //!
 //! Does: look at what a plan reads, and have the other rules plan for one thread where that is little. They are inside this
 //! one because rules take the number of threads from the settings, which no rule can change for the next. Does not: judge
