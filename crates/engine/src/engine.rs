@@ -47,7 +47,7 @@ pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
-pub(crate) use change::rewrite::{Unfinished, is_unfinished};
+pub(crate) use change::rewrite::Unfinished;
 pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;

@@ -34,7 +34,7 @@ pub(crate) use codes::CodeColumn;
 pub(crate) use define::{Entries, OWN_SERIES_FIRST, SetAside, is_own_series};
 pub(crate) use id_table::IdTable;
 pub(crate) use layers::{Layers, Shared};
-pub(crate) use names::Names;
+pub(crate) use names::{Names, UNFINISHED, is_unfinished};
 pub(crate) use selection::{Condition, FEW, in_order};
 pub(crate) use tag_column::TagColumn;
 

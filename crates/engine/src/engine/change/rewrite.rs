@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, UNFINISHED, is_unfinished};
 use crate::declared::DeclaredTime;
 use crate::definition::Definition;
 use crate::engine::change::ddl::{find_schema, find_table};
@@ -27,9 +27,6 @@ use crate::schema::{
 };
 use crate::snapshot::Snapshot;
 
-/// With this the names of copies begin that have not taken the place of their tables: no name that anybody may give does.
-const UNFINISHED: char = '\u{1}';
-
 /// Rows that are read at once, about: some tens of megabytes.
 const SLICE_ROWS: u64 = 100_000;
 /// Bytes of large values that are read at once, about.
@@ -44,11 +41,6 @@ const FEW_ROWS: u64 = 1_000;
 const ROWS_OF_SERIES_MIN: u64 = 4;
 /// Copies that are begun because the table changed otherwise meanwhile, which is rare.
 const TRIES_MAX: usize = 5;
-
-/// Whether a table is a copy that has not taken the place of its table.
-pub(crate) fn is_unfinished(name: &str) -> bool {
-    name.starts_with(UNFINISHED)
-}
 
 /// Copies that an earlier process has not finished.
 #[derive(Debug)]

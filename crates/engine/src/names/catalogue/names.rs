@@ -7,8 +7,15 @@ use std::sync::Arc;
 
 use super::shared_map::SharedMap;
 use crate::declared::TimeKind;
-use crate::engine::is_unfinished;
 use crate::schema::{DatabaseId, SchemaId, TableId, TableSchema};
+
+/// With this the names of copies begin that have not taken the place of their tables: no name that anybody may give does.
+pub(crate) const UNFINISHED: char = '\u{1}';
+
+/// Whether a table is a copy that has not taken the place of its table.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED)
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
