@@ -6,3 +6,4 @@ pub(crate) mod idempotency;
 pub mod ingest;
 pub(crate) mod record;
 pub(crate) mod replay_workers;
+mod rewrite;

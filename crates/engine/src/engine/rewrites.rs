@@ -1,13 +1,14 @@
 //! Rewrites of tables that are under way: which times are written to meanwhile, and who waits for the end of one.
 //!
 //! Does: collect the times that batches touch in a table that is copied, hold its writers up for the last step, say how far each
-//! copy is. Does not: copy rows (`change/rewrite.rs` does), or outlive the process: a copy that a crash cut off begins anew.
+//! copy is. Does not: copy rows (`write/rewrite.rs` does), or outlive the process: a copy that a crash cut off begins anew.
 
 use std::sync::Condvar;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::invalidation::spans::{join, spans};
 use crate::batch::Batch;
+use crate::catalogue::{Catalogue, is_unfinished};
 use crate::engine::invalidation::noted::of_tombstone;
 use crate::ranked::{Mutex, Rank, wait};
 use crate::schema::TableId;
@@ -58,7 +59,7 @@ impl Default for Rewrites {
 
 /// One rewrite; its table can be written to and rewritten again once it is dropped.
 #[derive(Debug)]
-pub(super) struct Rewriting<'a> {
+pub(crate) struct Rewriting<'a> {
     rewrites: &'a Rewrites,
     table: [String; 3],
 }
@@ -169,7 +170,7 @@ impl Rewriting<'_> {
     }
 
     /// Lets writers go on.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.change(|it| {
             it.is_held = false;
             it.from = None;
@@ -177,11 +178,11 @@ impl Rewriting<'_> {
         self.rewrites.released.notify_all();
     }
 
-    pub(super) fn expect(&self, rows: u64) {
+    pub(crate) fn expect(&self, rows: u64) {
         self.change(|it| it.report.rows_about = rows);
     }
 
-    pub(super) fn count(&self, rows: u64) {
+    pub(crate) fn count(&self, rows: u64) {
         self.change(|it| it.report.rows += rows);
     }
 }
@@ -193,5 +194,33 @@ impl Drop for Rewriting<'_> {
         self.rewrites.count.store(running.len(), Ordering::Release);
         drop(running);
         self.rewrites.released.notify_all();
+    }
+}
+
+/// Copies that an earlier process has not finished.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    ids: Vec<TableId>,
+    /// They were dropped.
+    is_done: AtomicBool,
+}
+
+impl Unfinished {
+    /// Those of a store that is opened.
+    pub(crate) fn of(catalogue: &Catalogue) -> Self {
+        let all = catalogue.live_tables();
+        let ids = all.filter(|it| is_unfinished(&it.name)).map(|it| it.id);
+        Self {
+            ids: ids.collect(),
+            is_done: AtomicBool::new(false),
+        }
+    }
+
+    /// The first time these, then none.
+    pub(super) fn take(&self) -> &[TableId] {
+        if self.is_done.swap(true, Ordering::Relaxed) {
+            return &[];
+        }
+        &self.ids
     }
 }

@@ -1,4 +1,4 @@
-//! Which rows of a column have a value: one bit a row, and none while every row has one.
+//! Validity of a column: one bit a row says whether it has a value, and there are none while every row has one.
 //!
 //! Does: append rows one by one, by eights, or as another column has them; shorten. Does not: hold values.
 
