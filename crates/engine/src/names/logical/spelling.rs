@@ -246,8 +246,7 @@ fn month_of(word: &str) -> Option<i64> {
 fn is_weekday(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     let is_known = |name: &&str| **name == word || name.get(..3) == Some(&*word);
-    WEEKDAYS.iter().any(|name| is_known(&name))
-        || matches!(&*word, "tues" | "wednes" | "weds" | "thur" | "thurs")
+    WEEKDAYS.iter().any(is_known) || matches!(&*word, "tues" | "wednes" | "weds" | "thur" | "thurs")
 }
 
 /// Seconds east of UTC of an abbreviation.
