@@ -51,7 +51,7 @@ impl Engine {
             return Err(Error::RewriteRunning { table });
         };
         for _ in 0..TRIES_MAX {
-            let Some((from, to)) = self.begin_copy(&name, columns)? else {
+            let Some([from, to]) = self.begin_copy(&name, columns)? else {
                 return Ok(());
             };
             let done = self.fill_and_swap(&rewriting, (&from, &to), &name, few);

@@ -14,7 +14,9 @@ use crate::engine::change::empty::tags_of;
 use crate::engine::rewrites::{RewriteReport, Rewriting};
 use crate::error::Error;
 use crate::logical::LogicalType;
-use crate::schema::{ColumnDef, ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
+use crate::schema::{
+    ColumnDef, ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema,
+};
 
 impl Engine {
     /// Begins a rewrite of a table; `None` = there is one.
@@ -69,7 +71,7 @@ impl Engine {
         &self,
         name: &[String; 3],
         columns: &[String],
-    ) -> Result<Option<(Arc<TableSchema>, Arc<TableSchema>)>, Error> {
+    ) -> Result<Option<[Arc<TableSchema>; 2]>, Error> {
         let [database, schema, table] = name;
         let from = find_table(&self.sequencer.catalogue(), database, schema, table)?;
         let is_stored = self.sequencer.noted().has_stored_answers(from.id);
@@ -91,7 +93,7 @@ impl Engine {
         let tags = (from.tags.len() + made.len()) as u64;
         self.site.check_table_tags(tags)?;
         let to = self.make_copy(&from, name, &made)?;
-        Ok(Some((from, to)))
+        Ok(Some([from, to]))
     }
 
     /// Makes the table that the rows are copied to.
@@ -115,7 +117,11 @@ impl Engine {
     }
 
     /// Puts a copy in the place of its table, as one record. Writers of the table are held up, so the copy has all rows.
-    pub(crate) fn put_in_place(&self, from: &Arc<TableSchema>, to: &TableSchema) -> Result<bool, Error> {
+    pub(crate) fn put_in_place(
+        &self,
+        from: &Arc<TableSchema>,
+        to: &TableSchema,
+    ) -> Result<bool, Error> {
         let mut order = self.sequencer.lock();
         {
             let catalogue = self.sequencer.catalogue();

@@ -141,40 +141,8 @@ enum Token<'a> {
 /// The first token of a text that has one, and what follows.
 fn first_token(text: &str) -> Option<(Token<'_>, &str)> {
     let first = text.chars().next()?;
-    let length = |is_part: &dyn Fn(char) -> bool| {
-        let end = text.find(|letter: char| !is_part(letter));
-        end.unwrap_or(text.len())
-    };
     if first.is_ascii_digit() {
-        let digits = length(&|letter| letter.is_ascii_digit());
-        let next = text.get(digits..)?.chars().next();
-        return Some(match next {
-            Some(':') => {
-                let end = length(&|letter| letter.is_ascii_digit() || matches!(letter, ':' | '.'));
-                let (clock, rest) = text.split_at(end);
-                (Token::Clock(clock), rest)
-            }
-            Some(hyphen @ ('-' | '/')) if is_day(text.get(digits..)?, hyphen) => {
-                let end = length(&|letter| letter.is_ascii_alphanumeric() || letter == hyphen);
-                // `2024-01-05T03:04`: the time begins behind the last digits.
-                let end = day_end(text.get(..end)?, hyphen);
-                let (day, rest) = text.split_at(end);
-                (Token::Day(day), rest)
-            }
-            Some('.') => {
-                let end = length(&|letter| letter.is_ascii_digit() || letter == '.');
-                let (day, rest) = text.split_at(end);
-                if day.matches('.').count() == 2 {
-                    (Token::Day(day), rest)
-                } else {
-                    (Token::Number(day), rest)
-                }
-            }
-            _ => {
-                let (number, rest) = text.split_at(digits);
-                (Token::Number(number), rest)
-            }
-        });
+        return first_number(text);
     }
     if matches!(first, '+' | '-') {
         let digits = text.get(1..)?;
@@ -185,31 +153,64 @@ fn first_token(text: &str) -> Option<(Token<'_>, &str)> {
     if !first.is_ascii_alphabetic() {
         return None;
     }
-    let letters = length(&|letter| letter.is_ascii_alphabetic());
+    let letters = length(text, &|letter| letter.is_ascii_alphabetic());
     let behind = text.get(letters..)?;
     // `Jan-05-2024`
-    if behind.starts_with('-')
-        && behind
-            .get(1..)?
-            .starts_with(|letter: char| letter.is_ascii_digit())
-        && month_of(text.get(..letters)?).is_some()
-    {
-        let end = length(&|letter| letter.is_ascii_alphanumeric() || letter == '-');
+    let is_number = |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit());
+    if behind.strip_prefix('-').is_some_and(is_number) && month_of(text.get(..letters)?).is_some() {
+        let end = length(text, &|letter| {
+            letter.is_ascii_alphanumeric() || letter == '-'
+        });
         let (day, rest) = text.split_at(day_end(text.get(..end)?, '-'));
         return Some((Token::Day(day), rest));
     }
     // The T before a clock.
-    if first.eq_ignore_ascii_case(&'t')
-        && letters == 1
-        && behind.starts_with(|letter: char| letter.is_ascii_digit())
-    {
-        let (_, rest) = text.split_at(1);
-        return first_token(rest);
+    if first.eq_ignore_ascii_case(&'t') && letters == 1 && is_number(behind) {
+        return first_number(behind);
     }
-    let end = length(&|letter| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '_' | '.'));
-    // `EST-3` would be a zone with a rule of its own.
-    let (word, rest) = text.split_at(end);
+    let is_of_word =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '_' | '.');
+    let (word, rest) = text.split_at(length(text, &is_of_word));
     Some((Token::Word(word), rest))
+}
+
+/// How many bytes at the beginning are such letters.
+fn length(text: &str, is_part: &dyn Fn(char) -> bool) -> usize {
+    let end = text.find(|letter: char| !is_part(letter));
+    end.unwrap_or(text.len())
+}
+
+/// The first token of a text that begins with a digit.
+fn first_number(text: &str) -> Option<(Token<'_>, &str)> {
+    let digits = length(text, &|letter| letter.is_ascii_digit());
+    let next = text.get(digits..)?.chars().next();
+    Some(match next {
+        Some(':') => {
+            let is_of_clock = |letter: char| letter.is_ascii_digit() || matches!(letter, ':' | '.');
+            let (clock, rest) = text.split_at(length(text, &is_of_clock));
+            (Token::Clock(clock), rest)
+        }
+        Some(separator @ ('-' | '/')) if is_day(text.get(digits..)?, separator) => {
+            let is_of_day = |letter: char| letter.is_ascii_alphanumeric() || letter == separator;
+            // `2024-01-05T03:04`: the time begins behind the last digits.
+            let end = day_end(text.get(..length(text, &is_of_day))?, separator);
+            let (day, rest) = text.split_at(end);
+            (Token::Day(day), rest)
+        }
+        Some('.') => {
+            let end = length(text, &|letter| letter.is_ascii_digit() || letter == '.');
+            let (number, rest) = text.split_at(end);
+            if number.matches('.').count() == 2 {
+                (Token::Day(number), rest)
+            } else {
+                (Token::Number(number), rest)
+            }
+        }
+        _ => {
+            let (number, rest) = text.split_at(digits);
+            (Token::Number(number), rest)
+        }
+    })
 }
 
 /// Whether what follows digits makes a day of them: a part between two separators.
