@@ -152,8 +152,8 @@ fn answer_of_made(shape: &Shape, mut made: Vec<(GroupKey, (Row, Vec<Val>))>) -> 
     let mut kept = limited(made.clone(), shape);
     if shape.with_ties && !kept.is_empty() {
         let last = times[kept.len() - 1];
-        let ties = made.into_iter().map(|(_, row)| row).skip(kept.len());
-        kept.extend(ties.take_while(|(row, _)| row.time == last));
+        let behind = made.into_iter().map(|(_, row)| row).skip(kept.len());
+        kept.extend(behind.take_while(|(row, _)| row.time == last));
     }
     let mut answer = Answer {
         rows: Vec::new(),

@@ -136,17 +136,18 @@ impl Fault {
             | EngineError::TableRewritten { .. }
             | EngineError::RewriteOvertaken { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
-            EngineError::RewriteRunning { .. } => Self::InUse,
-            EngineError::NoTagValue { .. } => Self::InvalidValue,
             EngineError::RowLocked { .. } => Self::Locked,
             EngineError::Deadlock => Self::Deadlock,
             EngineError::InvalidName { .. } => Self::InvalidName,
             EngineError::RelationDefinition { .. } => Self::Definition,
-            EngineError::DefaultSchemaInUse { .. } => Self::InUse,
+            EngineError::DefaultSchemaInUse { .. } | EngineError::RewriteRunning { .. } => {
+                Self::InUse
+            }
             EngineError::HasRows { .. } | EngineError::HiddenTag { .. } => Self::Unsupported,
             EngineError::TypedColumn { .. } | EngineError::NotAField { .. } => Self::Types,
             EngineError::RelationRow { .. }
             | EngineError::TypedRow { .. }
+            | EngineError::NoTagValue { .. }
             | EngineError::InvalidSetting { .. } => Self::InvalidValue,
             _ => return None,
         })
