@@ -18,6 +18,7 @@ mod joined;
 mod nested;
 mod view;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -53,7 +54,7 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
     }
     // Of a statement that is explained, the statement.
     let mut is_whole = true;
-    let mut leaves = 0;
+    let leaves = Leaves::default();
     let replaced = plan.clone().transform_down_with_subqueries(|node| {
         if matches!(node, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)) {
             return Ok(Transformed::no(node));
@@ -65,15 +66,14 @@ pub(crate) fn replaced(plan: &LogicalPlan, config: &SessionConfig) -> Result<Opt
         };
         Ok(match found {
             Some(found) => {
-                let leaf = leaf(&node, found, leaves)?;
-                leaves += 1;
+                let leaf = leaves.leaf(&node, found)?;
                 Transformed::new(leaf, true, TreeNodeRecursion::Jump)
             }
             None => match joined::series_first(&node)? {
                 Some(first) => Transformed::yes(first),
                 None => match buckets::within(&node)? {
                     Some(finest) => Transformed::yes(finest),
-                    None => match ends::of_ends(&node)? {
+                    None => match ends::of_ends(&node, &leaves)? {
                         Some(of_ends) => Transformed::yes(of_ends),
                         None => Transformed::no(node),
                     },
@@ -107,20 +107,27 @@ fn part(plan: &LogicalPlan) -> Result<Option<Recognised>> {
     }
 }
 
-/// A scan of what the series query answers. Two scans of one name and one schema are equal to the library, whatever they read, and of
-/// equal subqueries it runs one: so the scan has its number among those of the plan in its name.
-fn leaf(node: &LogicalPlan, found: Recognised, nth: usize) -> Result<LogicalPlan> {
-    let name = match nth {
-        0 => found.table.schema.name.clone(),
-        nth => format!("{} {}", found.table.schema.name, nth + 1),
-    };
-    Ok(LogicalPlan::TableScan(TableScan {
-        table_name: name.into(),
-        source: provider_as_source(Arc::new(SeriesTable::new(found)?)),
-        projection: None,
-        projected_schema: Arc::clone(node.schema()),
-        filters: Vec::new(),
-        fetch: None,
-        statistics_requests: std::collections::BTreeSet::new(),
-    }))
+/// The series queries that were put into a plan so far.
+#[derive(Debug, Default)]
+struct Leaves(Cell<usize>);
+
+impl Leaves {
+    /// A scan of what the series query answers. Two scans of one name and one schema are equal to the library, whatever they read,
+    /// and of equal subqueries it runs one: so the scan has its number among those of the plan in its name.
+    fn leaf(&self, node: &LogicalPlan, found: Recognised) -> Result<LogicalPlan> {
+        let nth = self.0.replace(self.0.get() + 1);
+        let name = match nth {
+            0 => found.table.schema.name.clone(),
+            nth => format!("{} {}", found.table.schema.name, nth + 1),
+        };
+        Ok(LogicalPlan::TableScan(TableScan {
+            table_name: name.into(),
+            source: provider_as_source(Arc::new(SeriesTable::new(found)?)),
+            projection: None,
+            projected_schema: Arc::clone(node.schema()),
+            filters: Vec::new(),
+            fetch: None,
+            statistics_requests: std::collections::BTreeSet::new(),
+        }))
+    }
 }

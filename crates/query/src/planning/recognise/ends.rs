@@ -19,20 +19,20 @@ use datafusion::logical_expr::{
 };
 use nilometer_series::{OrderBy, TOP_ROWS_MAX};
 
+use super::Leaves;
 use super::group::{
     END_ROWS_MAX, call, ends_by, ignores_nulls, over_input, places, row_number, window_below,
 };
-use super::leaf;
 use super::view::{Column, Limited, Ordered, View};
 use crate::walk::ExprWalk;
 
 /// The same plan over the rows at an end; `None` = it is none that chooses those, or all rows are needed.
-pub(super) fn of_ends(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+pub(super) fn of_ends(plan: &LogicalPlan, leaves: &Leaves) -> Result<Option<LogicalPlan>> {
     match plan {
-        LogicalPlan::Sort(sort) => of_sort(sort),
-        LogicalPlan::Limit(limit) => without_limit(limit),
-        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
-        LogicalPlan::Filter(filter) => of_numbered(filter),
+        LogicalPlan::Sort(sort) => of_sort(sort, leaves),
+        LogicalPlan::Limit(limit) => without_limit(limit, leaves),
+        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, leaves),
+        LogicalPlan::Filter(filter) => of_numbered(filter, leaves),
         _ => Ok(None),
     }
 }
@@ -41,13 +41,15 @@ pub(super) fn of_ends(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 struct Rows<'a> {
     above: Vec<&'a LogicalPlan>,
     plan: &'a LogicalPlan,
+    leaves: &'a Leaves,
 }
 
 impl<'a> Rows<'a> {
-    fn of(plan: &'a LogicalPlan) -> Result<Option<Self>> {
+    fn of(plan: &'a LogicalPlan, leaves: &'a Leaves) -> Result<Option<Self>> {
         let mut rows = Self {
             above: Vec::new(),
             plan,
+            leaves,
         };
         loop {
             if rows.view()?.is_some() {
@@ -102,7 +104,7 @@ impl<'a> Rows<'a> {
         let Some(found) = view.finish(self.input().as_arrow()) else {
             return Ok(None);
         };
-        let mut plan = leaf(self.plan, found)?;
+        let mut plan = self.leaves.leaf(self.plan, found)?;
         for node in self.above.iter().rev() {
             plan = node.with_new_exprs(node.expressions(), vec![plan])?;
         }
@@ -139,7 +141,7 @@ fn through(expr: &Expr, node: &LogicalPlan) -> Option<Expr> {
 }
 
 /// What is below a limit that the sort below has taken over: with half the rules it still stands there.
-fn without_limit(limit: &Limit) -> Result<Option<LogicalPlan>> {
+fn without_limit(limit: &Limit, leaves: &Leaves) -> Result<Option<LogicalPlan>> {
     let (SkipType::Literal(0), FetchType::Literal(Some(rows))) =
         (limit.get_skip_type()?, limit.get_fetch_type()?)
     else {
@@ -156,17 +158,17 @@ fn without_limit(limit: &Limit) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     Ok(match limit.input.as_ref() {
-        LogicalPlan::Sort(sort) => of_sort(sort)?,
+        LogicalPlan::Sort(sort) => of_sort(sort, leaves)?,
         input => Some(input.clone()),
     })
 }
 
 /// `ORDER BY time LIMIT n`, whatever comes after the time.
-fn of_sort(sort: &Sort) -> Result<Option<LogicalPlan>> {
+fn of_sort(sort: &Sort, leaves: &Leaves) -> Result<Option<LogicalPlan>> {
     let Some(rows) = sort.fetch.filter(|rows| *rows as u64 <= TOP_ROWS_MAX) else {
         return Ok(None);
     };
-    let Some(below) = Rows::of(&sort.input)? else {
+    let Some(below) = Rows::of(&sort.input, leaves)? else {
         return Ok(None);
     };
     let Some(keys) = below.keys_over(&sort.expr) else {
@@ -211,10 +213,10 @@ fn with_ties(mut view: View, keys: &[Key], rows: usize, input: &DFSchema) -> Opt
 }
 
 /// `first` and `last` by time, and the extremes of the time, of groups of series.
-fn of_aggregate(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+fn of_aggregate(aggregate: &Aggregate, leaves: &Leaves) -> Result<Option<LogicalPlan>> {
     let calls: Option<Vec<&AggregateFunction>> = aggregate.aggr_expr.iter().map(call).collect();
     let calls = calls.filter(|calls| !calls.is_empty() && calls.iter().all(|it| is_of_end(it)));
-    let (Some(calls), Some(below)) = (calls, Rows::of(&aggregate.input)?) else {
+    let (Some(calls), Some(below)) = (calls, Rows::of(&aggregate.input, leaves)?) else {
         return Ok(None);
     };
     let Some(group) = below.all_over(&aggregate.group_expr) else {
@@ -303,7 +305,7 @@ fn end_of_groups(
 }
 
 /// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`, where the number is shown, or more is said of it.
-fn of_numbered(filter: &Filter) -> Result<Option<LogicalPlan>> {
+fn of_numbered(filter: &Filter, leaves: &Leaves) -> Result<Option<LogicalPlan>> {
     let Some((window, between)) = window_below(&filter.input) else {
         return Ok(None);
     };
@@ -324,7 +326,7 @@ fn of_numbered(filter: &Filter) -> Result<Option<LogicalPlan>> {
     let rows = bounds
         .min()
         .filter(|rows| (1..=END_ROWS_MAX).contains(rows));
-    let (Some(rows), Some(below)) = (rows, Rows::of(&window.input)?) else {
+    let (Some(rows), Some(below)) = (rows, Rows::of(&window.input, leaves)?) else {
         return Ok(None);
     };
     let Some(view) = first_of_groups(call, rows, &below)? else {
