@@ -288,6 +288,7 @@ impl Sql {
         let mut reading = self.reading();
         reading.asks_names = asks_names;
         let place = self.place_of(&reading, database, &statement)?;
+        self.check_transaction(&statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(question) => {
@@ -322,19 +323,6 @@ impl Sql {
                 Ok(self.written((0, writing)))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
-            Statement::Change(_)
-            | Statement::Fill(_)
-            | Statement::Call(_)
-            | Statement::CallOfRows(_)
-            | Statement::Aggregate(_)
-                if self.transaction.is_some() =>
-            {
-                Err(Error::Unsupported {
-                    statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
-                        .to_owned(),
-                    instead: "send it before BEGIN or after COMMIT, in a message of its own",
-                })
-            }
             Statement::Call(call) => Box::pin(self.call(*call, place, running)).await,
             Statement::CallOfRows(calls) => Box::pin(self.call_rows(*calls, place, running)).await,
             Statement::Change(change) => {
@@ -355,6 +343,26 @@ impl Sql {
             }
             Statement::Kill(id) => self.kill(id, running),
         }
+    }
+
+    /// Refuses what cannot be in a transaction.
+    fn check_transaction(&self, statement: &Statement) -> Result<(), Error> {
+        let is_definition = matches!(
+            statement,
+            Statement::Change(_)
+                | Statement::Fill(_)
+                | Statement::Call(_)
+                | Statement::CallOfRows(_)
+                | Statement::Aggregate(_)
+        );
+        if !is_definition || self.transaction.is_none() {
+            return Ok(());
+        }
+        Err(Error::Unsupported {
+            statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
+                .to_owned(),
+            instead: "send it before BEGIN or after COMMIT, in a message of its own",
+        })
     }
 
     fn place_of(

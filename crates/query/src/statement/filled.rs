@@ -5,7 +5,7 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::aggregate::take_data;
+use super::aggregate::{Data, take_data};
 use super::change::between;
 use super::grammar::Grammar;
 use super::name::Name;
@@ -61,9 +61,7 @@ pub(super) fn read(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<FilledT
     }
     let start = grammar.position();
     grammar.query()?;
-    let end = grammar
-        .position()
-        .or_else(|| data.and_then(|data| data.position()));
+    let end = grammar.position().or_else(|| data.and_then(Data::position));
     grammar.end()?;
     let query = between(sql, start, end).trim();
     Ok(Some(FilledTable {
@@ -72,6 +70,6 @@ pub(super) fn read(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<FilledT
         names,
         settings,
         query: query.trim_end_matches(';').trim_end().to_owned(),
-        with_data: data.is_none_or(|data| data.is_with()),
+        with_data: data.is_none_or(Data::is_with),
     }))
 }

@@ -43,12 +43,11 @@ pub(crate) fn spell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         while let Some(space) = tokens.next_if(|it| matches!(it.token, Token::Whitespace(_))) {
             spaces.push(space);
         }
-        match tokens.next_if(|it| is_word(it, "nothing")) {
-            Some(_) => spelled.extend(action(is_matched, &token)),
-            None => {
-                spelled.push(token);
-                spelled.extend(spaces);
-            }
+        if tokens.next_if(|it| is_word(it, "nothing")).is_some() {
+            spelled.extend(action(is_matched, &token));
+        } else {
+            spelled.push(token);
+            spelled.extend(spaces);
         }
     }
     spelled
