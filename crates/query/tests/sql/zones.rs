@@ -288,7 +288,7 @@ async fn a_continuous_aggregate_is_in_utc_for_whoever_reads_it() {
         .await;
     store.write_seconds("m v=7 1704092400");
     let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
-    for asker in [&berlin, &store.sql()] {
+    for asker in [&berlin, store.sql()] {
         let found = rows(asker, "SELECT h, n FROM hours ORDER BY h").await;
         assert_eq!(found, ["4|1", "5|1", "6|1", "7|1"]);
     }
