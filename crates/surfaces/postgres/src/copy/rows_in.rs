@@ -349,7 +349,7 @@ mod tests {
             rows.feed(Bytes::copy_from_slice(chunk))?;
         }
         let batch = rows.finish()?;
-        assert_eq!(batch.num_rows(), rows.rows());
+        assert_eq!(batch.num_rows(), rows.all_rows());
         let shown = (0..batch.num_rows()).map(|row| {
             let values = batch.columns().iter();
             values
