@@ -93,6 +93,27 @@ fn a_table_keeps_its_id_for_others_through_several_rewrites() {
     );
 }
 
+/// Copies were written in batches of 16,384 rows, which a store with a lower limit refused.
+#[test]
+fn rows_are_copied_in_batches_as_small_as_the_store_allows() {
+    let options = Options {
+        batch_rows_max: 3,
+        batch_series_max: 2,
+        ..Options::default()
+    };
+    let disk = Arc::new(MemoryDisk::new());
+    let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options);
+    let engine = Arc::new(engine.unwrap());
+    for at in 0..8 {
+        write(&engine, &format!("m room=\"r{at}\",v=1 {at}"));
+    }
+    let before = sorted(&engine);
+    assert_eq!(before.len(), 8);
+    rewrite(&engine, &["room"]).unwrap();
+    assert_eq!(sorted(&engine), before);
+    assert_eq!(tags(&engine), ["room"]);
+}
+
 #[test]
 fn rows_of_one_time_stay_apart_in_a_table_that_keeps_them() {
     let engine = open(&MemoryDisk::new());

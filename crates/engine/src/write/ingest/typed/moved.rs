@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::logical::LogicalType;
 use crate::schema::{ColumnDef, ColumnId, ColumnKind, TableSchema};
 
-/// Rows of one batch.
+/// Rows of one batch at most.
 const BATCH_ROWS: usize = 16_384;
 
 /// Which columns of one table are which of another.
@@ -136,8 +136,13 @@ impl Session {
         rows: &TableRows,
     ) -> Result<u64, Error> {
         let all = rows.rows();
-        for start in (0..all).step_by(BATCH_ROWS) {
-            let end = all.min(start + BATCH_ROWS);
+        let options = self.engine.options();
+        let most = options.batch_rows_max.min(options.batch_series_max);
+        let step = usize::try_from(most)
+            .unwrap_or(usize::MAX)
+            .clamp(1, BATCH_ROWS);
+        for start in (0..all).step_by(step) {
+            let end = all.min(start + step);
             let own: Vec<u32> = (start..end)
                 .map(|row| u32::try_from(row).unwrap_or(u32::MAX))
                 .collect();
