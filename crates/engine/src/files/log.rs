@@ -17,14 +17,15 @@ mod replay;
 mod tests;
 mod verify;
 mod visit;
+mod waiting;
 mod window;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
-use crate::ranked::{self, Locked, Mutex};
+use crate::ranked::{Locked, Mutex};
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
 
@@ -36,6 +37,7 @@ use mark::{Mark, MarkFile};
 pub(crate) use replay::DRAFT;
 pub(crate) use verify::LogPlace;
 pub(crate) use visit::{RecordPlace, Visit};
+use waiting::Waiting;
 
 /// Longest payload of one record; a longer batch spans several.
 pub(crate) const RECORD_PAYLOAD_BYTES_MAX: usize = 4 << 20;
@@ -66,7 +68,6 @@ pub(crate) struct Log {
     options: LogOptions,
     queue: Mutex<Queue>,
     group: Mutex<Group>,
-    led: Condvar,
     /// Held by the leader while it writes, and by trimming.
     files: Mutex<Files>,
 }
@@ -98,6 +99,7 @@ struct Group {
     durable: Lsn,
     leading: bool,
     poisoned: Option<String>,
+    waiting: Waiting,
     counters: LogCounters,
 }
 
@@ -167,7 +169,12 @@ impl Log {
                 });
             }
             if group.leading {
-                group = ranked::wait(&self.led, group);
+                let waiter = group.waiting.join(lsn);
+                drop(group);
+                if waiter.is_durable() {
+                    return Ok(());
+                }
+                group = lock(&self.group);
                 continue;
             }
             group.leading = true;
@@ -176,15 +183,22 @@ impl Log {
             let outcome = self.lead(durable);
             group = lock(&self.group);
             group.leading = false;
-            match outcome {
+            let woken = match outcome {
                 Ok((durable, bytes)) => {
                     group.durable = group.durable.max(durable);
                     group.counters.bytes_written += bytes;
                     group.counters.syncs += 1;
+                    let durable = group.durable;
+                    group.waiting.served(durable)
                 }
-                Err(error) => group.poisoned = Some(error.to_string()),
-            }
-            self.led.notify_all();
+                Err(error) => {
+                    group.poisoned = Some(error.to_string());
+                    group.waiting.all()
+                }
+            };
+            drop(group);
+            drop(woken);
+            group = lock(&self.group);
         }
     }
 
@@ -336,10 +350,11 @@ impl Log {
 
     /// Stops the log for a failure elsewhere in the store.
     pub(crate) fn poison(&self, reason: &str) {
-        lock(&self.group)
-            .poisoned
-            .get_or_insert_with(|| reason.to_owned());
-        self.led.notify_all();
+        let mut group = lock(&self.group);
+        group.poisoned.get_or_insert_with(|| reason.to_owned());
+        let woken = group.waiting.all();
+        drop(group);
+        drop(woken);
     }
 
     pub(crate) fn counters(&self) -> LogCounters {

@@ -31,7 +31,7 @@ use crate::statement::name::NameScope;
 use crate::tables::catalogue::ReadContext;
 use compared::compared;
 use series::SeriesTemplate;
-pub(crate) use shape::{Shape, now_of};
+pub(crate) use shape::{Shape, now_of, this_moment};
 use slots::Slots;
 pub(crate) use slots::{Asked, resolved};
 use whole::PlanTemplate;
@@ -154,6 +154,16 @@ impl Templates {
         place: &NameScope,
         shape: &Shape,
     ) -> Option<(Bound, Option<Names>)> {
+        let bound = self.bound_as(reading, place, shape);
+        bound.or_else(|| self.bound_as(reading, place, shape.as_written()?))
+    }
+
+    fn bound_as(
+        &self,
+        reading: &ReadContext,
+        place: &NameScope,
+        shape: &Shape,
+    ) -> Option<(Bound, Option<Names>)> {
         let asked = Asked {
             zone: &reading.zone,
             now_ns: shape.now_ns(),
@@ -197,7 +207,14 @@ impl Templates {
         may_be: MayBe,
     ) {
         // Looking through a plan does not fail; if it did, the query would be planned as it is.
-        let Ok(Some((kind, bytes))) = kind_of((place, asked), shape, plans, may_be) else {
+        let learnt = [Some(shape), shape.as_written()]
+            .into_iter()
+            .flatten()
+            .find_map(|shape| {
+                let kind = kind_of((place, asked), shape, plans, may_be);
+                Some((shape, kind.ok().flatten()?))
+            });
+        let Some((shape, (kind, bytes))) = learnt else {
             return;
         };
         let key = Key::new((place, asked), shape);
@@ -252,7 +269,7 @@ fn kind_of(
         return Ok(Some((Kind::Series(Arc::new(series)), bytes)));
     }
     if (may_be.series || may_be.rows)
-        && let Some(compared) = compared(shape.values(), (plans.asked, optimized), asked)?
+        && let Some(compared) = compared(shape, (plans.asked, optimized), asked)?
         && let Some(whole) = PlanTemplate::of(plans.physical, compared, asked, may_be.rows)?
     {
         let bytes = whole.bytes();

@@ -200,6 +200,10 @@ impl Rules {
         if missing.is_empty() {
             return Ok((batch, writing));
         }
+        if let Some(made) = self.literals(&missing, &writing, batch.num_rows())? {
+            let whole = with_columns(&batch, &missing, &made, &writing.reading.zone)?;
+            return Ok((whole, writing));
+        }
         let values: Vec<&str> = missing.iter().map(|(_, default)| *default).collect();
         // Once for each row: a default may be another value each time.
         let text = format!(
@@ -219,19 +223,26 @@ impl Rules {
             .await?;
         let schema = Arc::clone(plan.schema().inner());
         let made = arrow::compute::concat_batches(&schema, &parts).map_err(execution)?;
-        let mut columns: Vec<(Field, ArrayRef)> = given
-            .fields()
-            .iter()
-            .map(|field| field.as_ref().clone())
-            .zip(batch.columns().iter().cloned())
-            .collect();
-        let zone = writing.reading.zone.clone();
-        for ((field, _), array) in missing.into_iter().zip(made.columns()) {
-            let array = super::rows::fitted(array, field, None, &zone)?;
-            columns.push((field.clone(), array));
+        let whole = with_columns(&batch, &missing, made.columns(), &writing.reading.zone)?;
+        Ok((whole, writing))
+    }
+
+    /// The values of defaults for so many rows, where all are literals, or the time; `None` = the planner makes them.
+    fn literals(
+        &self,
+        missing: &[(&Field, &str)],
+        writing: &Writing<'_>,
+        rows: usize,
+    ) -> Result<Option<Vec<ArrayRef>>, Error> {
+        if writing.returns() {
+            return Ok(None);
         }
-        let rows = batch.num_rows();
-        Ok((super::rows::batch_of(columns, rows)?, writing))
+        let exprs = missing
+            .iter()
+            .map(|(field, _)| self.default(field.name(), writing));
+        let fields: Vec<Field> = missing.iter().map(|(field, _)| (*field).clone()).collect();
+        let exprs = exprs.collect::<Result<_, _>>()?;
+        super::values::repeated(exprs, &fields, &writing.reading.zone, rows)
     }
 
     /// Refuses rows of which one does not meet a CHECK. What a batch lacks is null.
@@ -351,6 +362,23 @@ fn checks_of(declared: Option<&DeclaredTable>) -> Vec<Check> {
     let checks = declared.into_iter().flat_map(|declared| &declared.checks);
     let conditions = checks.filter(|check| ForeignKey::of(check).is_none());
     conditions.cloned().collect()
+}
+
+/// Rows with columns behind those that they have.
+fn with_columns(
+    batch: &RecordBatch,
+    missing: &[(&Field, &str)],
+    made: &[ArrayRef],
+    zone: &Zone,
+) -> Result<RecordBatch, Error> {
+    let given = batch.schema();
+    let fields = given.fields().iter().map(|field| field.as_ref().clone());
+    let mut columns: Vec<(Field, ArrayRef)> = fields.zip(batch.columns().iter().cloned()).collect();
+    for ((field, _), array) in missing.iter().zip(made) {
+        let array = super::rows::fitted(array, field, None, zone)?;
+        columns.push(((*field).clone(), array));
+    }
+    super::rows::batch_of(columns, batch.num_rows())
 }
 
 /// A query of our own, with the syntax that statements may have.

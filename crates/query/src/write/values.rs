@@ -1,22 +1,28 @@
 //! VALUES that are literals: rows without a plan.
 //!
-//! Does: read each literal as its column takes it, with the place of the one that it cannot read. Does not: evaluate;
-//! with one expression among them the planner does all of it.
+//! Does: read each literal as its column takes it, with the place of the one that it cannot read; `now()` is one in a column of
+//! moments. Does not: evaluate; with one other expression among them the planner does all of it.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt32Array,
+    UInt64Array,
 };
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
-use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, FunctionArguments, UnaryOperator, Value, ValueWithSpan, Values,
+};
 use nilometer_engine::{NUMERIC_DIGITS_MAX, SQL_TYPE};
 use nilometer_service::bytes_of_text;
 
 use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
+use crate::planning::templates::this_moment;
 use crate::semantics::zone::Zone;
 use crate::statement::name::position;
+use crate::statement::params::time_text;
 use crate::statement::types::{cast, null, timestamp_type};
 
 /// A literal.
@@ -48,6 +54,71 @@ pub(super) fn read(
         columns.push(column(literals, field, zone)?);
     }
     Ok(Some(columns))
+}
+
+/// Puts the time of the statement in the place of `now()` in columns of moments.
+pub(super) fn timed(rows: &mut [ast::Parens<Vec<Expr>>], fields: &[Field]) {
+    let mut now = None;
+    for row in rows {
+        for (value, field) in row.content.iter_mut().zip(fields) {
+            if matches!(field.data_type(), DataType::Timestamp(_, Some(_))) && is_now(value) {
+                let text = time_text(*now.get_or_insert_with(this_moment));
+                let text = Expr::value(Value::SingleQuotedString(text));
+                *value = cast(text, timestamp_type());
+            }
+        }
+    }
+}
+
+/// Whether an expression is `now()`, under whichever of the names that mean the time of the statement's transaction here.
+fn is_now(expr: &Expr) -> bool {
+    let Expr::Function(call) = expr else {
+        return false;
+    };
+    let [ast::ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else {
+        return false;
+    };
+    let has_no_arguments = match &call.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty() && list.clauses.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let is_plain = call.over.is_none() && call.filter.is_none() && call.within_group.is_empty();
+    let named = |known: &str| name.value.eq_ignore_ascii_case(known);
+    name.quote_style.is_none()
+        && has_no_arguments
+        && is_plain
+        && (named("now") || named("current_timestamp"))
+}
+
+/// The values of columns for each of so many rows, where they are literals that say the same in all; `None` = one is another
+/// expression, or no value of its column.
+pub(super) fn repeated(
+    row: Vec<Expr>,
+    fields: &[Field],
+    zone: &Zone,
+    rows: usize,
+) -> Result<Option<Vec<ArrayRef>>, Error> {
+    let mut values = Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows: vec![ast::Parens {
+            opening_token: ast::helpers::attached_token::AttachedToken::empty(),
+            content: row,
+            closing_token: ast::helpers::attached_token::AttachedToken::empty(),
+        }],
+    };
+    timed(&mut values.rows, fields);
+    // What is wrong with one is said by the planner: places in it are none of the statement.
+    let Ok(Some(columns)) = read(&values, fields, zone) else {
+        return Ok(None);
+    };
+    let first = UInt32Array::from(vec![0; rows]);
+    let columns = columns.iter().map(|column| take(column, &first, None));
+    columns
+        .collect::<Result<_, _>>()
+        .map(Some)
+        .map_err(execution)
 }
 
 fn literal<'a>(expr: &'a Expr, field: &Field) -> Option<Literal<'a>> {

@@ -25,11 +25,18 @@ fn without_numbers(plan: &str) -> String {
 /// The same statement with other digits in its texts. Not all of them mean something then.
 fn with_other_texts(sql: &str) -> String {
     let mut is_text = false;
+    // Whether a number that is compared with begins here, or goes on.
+    let mut is_compared = false;
     let other = |c: char| {
         is_text ^= c == '\'';
+        is_compared = match c {
+            '=' => !is_text,
+            ' ' | '0'..='9' => is_compared,
+            _ => false,
+        };
         match c {
-            '0' if is_text => '1',
-            '1'..='9' if is_text => char::from(c as u8 - 1),
+            '0' if is_text || is_compared => '1',
+            '1'..='9' if is_text || is_compared => char::from(c as u8 - 1),
             _ => c,
         }
     };

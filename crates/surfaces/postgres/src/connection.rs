@@ -313,6 +313,7 @@ where
             encoding,
             zone: self.zone,
             time_max: self.settings.statement_timeout(),
+            wanted: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! Does: take a turn, run the statement, write its rows as they are asked for, end with the client's wish, its time or the
 //! client itself. Does not: touch a socket.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) zone: Zone,
     /// The session's own limit.
     pub(crate) time_max: Option<Duration>,
+    /// So many rows are wanted whatever the columns are; `None` = that is said when they are known.
+    pub(crate) wanted: Option<usize>,
 }
 
 /// What comes of it, one after the other.
@@ -69,7 +72,9 @@ pub(crate) enum Piece {
 /// A statement that runs. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pieces: mpsc::Receiver<Piece>,
+    pieces: mpsc::Receiver<Vec<Piece>>,
+    /// Those that came together, as far as they were not taken.
+    received: VecDeque<Piece>,
     demands: mpsc::Sender<usize>,
 }
 
@@ -79,7 +84,11 @@ impl Running {
         let (demands, wanted) = mpsc::channel(1);
         let task = run(Arc::clone(service), language, job, sender, wanted);
         service.spawn(task);
-        Self { pieces, demands }
+        Self {
+            pieces,
+            received: VecDeque::new(),
+            demands,
+        }
     }
 
     /// Asks for so many rows more.
@@ -88,8 +97,12 @@ impl Running {
         let _ = self.demands.send(rows).await;
     }
 
+    /// What comes next. Nothing is lost if the caller stops waiting.
     pub(crate) async fn next(&mut self) -> Option<Piece> {
-        self.pieces.recv().await
+        if self.received.is_empty() {
+            self.received.extend(self.pieces.recv().await?);
+        }
+        self.received.pop_front()
     }
 }
 
@@ -97,14 +110,17 @@ async fn run(
     service: Arc<Service>,
     language: Arc<dyn Language>,
     job: Job,
-    pieces: mpsc::Sender<Piece>,
+    pieces: mpsc::Sender<Vec<Piece>>,
     mut demands: mpsc::Receiver<usize>,
 ) {
     let limit = Duration::from_millis(service.options().query.query_ms_max);
     let time_max = job.time_max.map_or(limit, |own| own.min(limit));
     let executor = Arc::clone(service.executor());
     let work = async {
-        let mut begun = Begun::default();
+        let mut begun = Begun {
+            wanted: job.wanted,
+            ..Begun::default()
+        };
         loop {
             let with = (&pieces, &mut demands);
             let done = work(&service, &*language, &job, with, &mut begun).await;
@@ -153,7 +169,7 @@ async fn run(
         }),
     };
     // Whoever does not listen any more does not need the error.
-    let _ = pieces.send(Piece::Failed(Box::new(refused))).await;
+    let _ = pieces.send(vec![Piece::Failed(Box::new(refused))]).await;
 }
 
 /// How far a statement came before it had to wait for another's transaction and begin again.
@@ -165,6 +181,19 @@ struct Begun {
     wanted: Option<usize>,
     /// It has some.
     has_rows: bool,
+    /// What it gets with what is ready next: each message wakes the connection's task.
+    outgoing: Vec<Piece>,
+}
+
+impl Begun {
+    /// Hands over what is there; `false` = nobody takes it.
+    async fn hand_over(&mut self, pieces: &mpsc::Sender<Vec<Piece>>) -> bool {
+        self.outgoing.is_empty()
+            || pieces
+                .send(std::mem::take(&mut self.outgoing))
+                .await
+                .is_ok()
+    }
 }
 
 /// Why a statement ended before its last row.
@@ -189,7 +218,7 @@ async fn work(
     service: &Service,
     language: &dyn Language,
     job: &Job,
-    (pieces, demands): (&mpsc::Sender<Piece>, &mut mpsc::Receiver<usize>),
+    (pieces, demands): (&mpsc::Sender<Vec<Piece>>, &mut mpsc::Receiver<usize>),
     begun: &mut Begun,
 ) -> Result<(), Ended> {
     let mut turn = Some(service.turn_for(&job.text).await?);
@@ -198,7 +227,8 @@ async fn work(
     let rows = match prepared.run(&job.values).await? {
         Outcome::Rows(rows) => rows,
         Outcome::Done { rows } => {
-            let _ = pieces.send(Piece::Done { rows }).await;
+            begun.outgoing.push(Piece::Done { rows });
+            begun.hand_over(pieces).await;
             return Ok(());
         }
         other @ Outcome::Sets(_) => other.into_rows()?,
@@ -211,7 +241,7 @@ async fn work(
     };
     let (columns, formats) = (encoder.columns().to_vec(), encoder.formats().to_vec());
     if !std::mem::replace(&mut begun.is_described, true) {
-        let _ = pieces.send(Piece::Columns(columns, formats)).await;
+        begun.outgoing.push(Piece::Columns(columns, formats));
     }
     let with = (pieces, demands);
     let sent = send(service, &mut turn, (&encoder, rows), with, begun).await?;
@@ -219,20 +249,15 @@ async fn work(
     Ok(())
 }
 
-/// Hands written rows over; `false` = nobody takes them.
-async fn hand_over(
-    answer: &mut RowStream,
-    out: &mut BytesMut,
-    pieces: &mpsc::Sender<Piece>,
-) -> Result<bool, Error> {
+/// The written rows as a piece, if there are any.
+fn rows_of(answer: &mut RowStream, out: &mut BytesMut) -> Result<Option<Piece>, Error> {
     if out.is_empty() {
-        return Ok(true);
+        return Ok(None);
     }
     answer.hold(out.capacity())?;
     let bytes = std::mem::take(out).freeze();
     let held = answer.hand_over(bytes.len());
-    let piece = Piece::Rows { bytes, _held: held };
-    Ok(pieces.send(piece).await.is_ok())
+    Ok(Some(Piece::Rows { bytes, _held: held }))
 }
 
 /// Writes rows as far as they are wanted. Returns how many. While more of them are not wanted, others have the turn: as many
@@ -241,7 +266,7 @@ async fn send(
     service: &Service,
     turn: &mut Option<Turn>,
     (encoder, mut answer): (&Encoder, RowStream),
-    (pieces, demands): (&mpsc::Sender<Piece>, &mut mpsc::Receiver<usize>),
+    (pieces, demands): (&mpsc::Sender<Vec<Piece>>, &mut mpsc::Receiver<usize>),
     begun: &mut Begun,
 ) -> Result<u64, Ended> {
     let mut out = BytesMut::new();
@@ -249,23 +274,36 @@ async fn send(
     let mut all = 0u64;
     let first = match begun.wanted {
         Some(wanted) => Some(wanted),
-        None => demands.recv().await,
+        None => {
+            begun.hand_over(pieces).await;
+            demands.recv().await
+        }
     };
     begun.wanted = first;
     let Some(mut wanted) = first else {
         return Ok(all);
     };
     let mut since = 0u64;
-    while let Some(batch) = answer.next().await {
+    loop {
+        let ready = answer.next().now_or_never();
+        let next = match ready {
+            Some(next) => next,
+            None => {
+                // It may take long.
+                begun.hand_over(pieces).await;
+                answer.next().await
+            }
+        };
+        let Some(batch) = next else { break };
         let batch = batch?;
         let columns = encoder.batch(&batch)?;
         let mut row = 0;
         while row < batch.num_rows() {
             if wanted == 0 {
                 begun.has_rows = true;
-                let is_taken = hand_over(&mut answer, &mut out, pieces).await?;
-                let suspended = pieces.send(Piece::Suspended { rows: since });
-                if !is_taken || suspended.await.is_err() {
+                begun.outgoing.extend(rows_of(&mut answer, &mut out)?);
+                begun.outgoing.push(Piece::Suspended { rows: since });
+                if !begun.hand_over(pieces).await {
                     return Ok(all);
                 }
                 *turn = None;
@@ -282,15 +320,16 @@ async fn send(
             wanted = wanted.saturating_sub(usize::from(wanted != usize::MAX));
             if out.len() >= CHUNK_BYTES {
                 begun.has_rows = true;
-                if !hand_over(&mut answer, &mut out, pieces).await? {
+                begun.outgoing.extend(rows_of(&mut answer, &mut out)?);
+                if !begun.hand_over(pieces).await {
                     return Ok(all);
                 }
             }
         }
     }
     encoder.end(&mut out);
-    if hand_over(&mut answer, &mut out, pieces).await? {
-        let _ = pieces.send(Piece::Complete { rows: since }).await;
-    }
+    begun.outgoing.extend(rows_of(&mut answer, &mut out)?);
+    begun.outgoing.push(Piece::Complete { rows: since });
+    begun.hand_over(pieces).await;
     Ok(all)
 }

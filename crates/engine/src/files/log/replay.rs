@@ -1,11 +1,12 @@
 //! Log recovery: records to replay, the torn tail, damage.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
 use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name, file_number};
 use super::mark::{Mark, MarkFile};
 use super::visit::{RecordPlace, Visit};
+use super::waiting::Waiting;
 use super::window::Window;
 use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
@@ -135,10 +136,10 @@ impl Log {
                     durable,
                     leading: false,
                     poisoned: None,
+                    waiting: Waiting::default(),
                     counters: LogCounters::default(),
                 },
             ),
-            led: Condvar::new(),
             files: Mutex::new(
                 Rank::LogFiles,
                 Files {

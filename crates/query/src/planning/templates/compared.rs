@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use nilometer_engine::{ColumnSource, TimeKind};
 
-use super::shape::NOW;
+use super::shape::{NOW, Shape};
 use super::slots::{Asked, Reading, Slot, add_slots, fill, moments_of};
 use crate::semantics::zone::{Instant, Zone};
 use crate::tables::relation::{Condition, RelationTable};
@@ -44,9 +44,21 @@ impl Compared {
         if let Some(text) = literal.try_as_str() {
             return text.is_some_and(|text| self.texts.iter().any(|it| it == text));
         }
+        if self.reading == Reading::Number {
+            return self.texts.iter().any(|text| is_number(literal, text));
+        }
         let Some(time) = self.time else { return false };
         instant_of(literal).is_some_and(|at| at == time)
     }
+}
+
+/// Whether a literal of numbers is a whole number, in whichever type.
+fn is_number(literal: &ScalarValue, text: &str) -> bool {
+    let Ok(number) = text.parse::<i64>() else {
+        return false;
+    };
+    let same = ScalarValue::Int64(Some(number)).cast_to(&literal.data_type());
+    literal.data_type().is_numeric() && same.is_ok_and(|same| same == *literal)
 }
 
 /// The nanoseconds of a literal that is a time or a day.
@@ -65,14 +77,15 @@ fn instant_of(literal: &ScalarValue) -> Option<i64> {
 
 /// What the values of a shape are compared with, in their order; `None` = the plan may depend on them.
 pub(super) fn compared(
-    values: &[Vec<String>],
+    shape: &Shape,
     (asked, optimized): (&LogicalPlan, &LogicalPlan),
     moment: &Asked<'_>,
 ) -> Result<Option<Vec<Compared>>> {
     let Some(moments) = moments_of(asked)? else {
         return Ok(None);
     };
-    let Some(written) = Written::of(asked, moment)? else {
+    let values = shape.values();
+    let Some(written) = Written::of(asked, moment, shape.has_numbers())? else {
         return Ok(None);
     };
     let of_now = written.slots.iter().filter(|slot| slot.texts == [NOW]);
@@ -104,12 +117,16 @@ struct Written {
     spoken_of: HashMap<String, usize>,
     /// By slot: its column.
     columns: Vec<String>,
+    takes_numbers: bool,
 }
 
 impl Written {
     /// `None` = something in it may be other than it was written.
-    fn of(asked: &LogicalPlan, moment: &Asked<'_>) -> Result<Option<Self>> {
-        let mut written = Self::default();
+    fn of(asked: &LogicalPlan, moment: &Asked<'_>, takes_numbers: bool) -> Result<Option<Self>> {
+        let mut written = Self {
+            takes_numbers,
+            ..Self::default()
+        };
         let mut is_known = true;
         asked.walk(&mut |node| {
             if let LogicalPlan::Filter(filter) = node {
@@ -129,14 +146,30 @@ impl Written {
 
     fn condition(&mut self, condition: &Expr, moment: &Asked<'_>) -> Result<bool> {
         let mut slots: Vec<Slot<'_>> = Vec::new();
-        add_slots(condition, &mut slots, moment.zone);
-        let is_slot = !slots.is_empty();
+        let number = if self.takes_numbers {
+            number_of(condition)
+        } else {
+            None
+        };
+        if number.is_none() {
+            add_slots(condition, &mut slots, moment.zone);
+        }
+        let is_slot = number.is_some() || !slots.is_empty();
         for column in condition.column_refs() {
             let count = self.spoken_of.entry(column.name.clone()).or_default();
             *count = count.saturating_add(if is_slot { 1 } else { usize::MAX });
         }
         if !is_slot {
             return self.other(condition);
+        }
+        if let Some((column, number)) = number {
+            self.columns.push(column.name.clone());
+            self.slots.push(Compared {
+                op: Operator::Eq,
+                reading: Reading::Number,
+                texts: vec![number.to_string()],
+                time: None,
+            });
         }
         for slot in slots {
             let time = match slot.op {
@@ -223,6 +256,24 @@ impl Written {
         times.sort_unstable();
         texts.array_windows().all(|[one, next]| one != next)
             && times.array_windows().all(|[one, next]| one != next)
+    }
+}
+
+/// The column and the whole number that a condition compares with it.
+fn number_of(condition: &Expr) -> Option<(&Column, i64)> {
+    let Expr::BinaryExpr(BinaryExpr {
+        left,
+        op: Operator::Eq,
+        right,
+    }) = condition
+    else {
+        return None;
+    };
+    match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), Expr::Literal(ScalarValue::Int64(Some(number @ 0..)), None)) => {
+            Some((column, *number))
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,9 @@
 //! What a text is compared with is told from the tokens around it alone, so that finding out takes no parser: it stands behind
 //! a comparison, in BETWEEN or in a list of IN that has nothing but texts. Whether that is so decides who makes the template.
 //! Two statements of one shape are parsed into trees that differ in these texts only. A text that comes beside a statement
-//! ($1) is one like others; any other parameter is part of the shape with its value. Does not: look at names or types.
+//! ($1) is one like others; any other parameter is part of the shape with its value. A whole number behind `=` may be a value too,
+//! such as a row's key; whether the plan stays the same is seen when the template is made, and if it does not, the shape is the
+//! one that has the number (`as_written`). Does not: look at names or types.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ const LIST_SPELLED_OUT_MAX: usize = 3;
 /// In the place of a text, and of a time that came beside the statement.
 const VALUE: &str = "? ";
 const TIME: &str = "?time ";
+const NUMBER: &str = "?n ";
 
 /// In the place of the text that `now()` is not.
 pub(super) const NOW: &str = "now()";
@@ -34,11 +37,23 @@ pub(crate) struct Shape {
     text: String,
     values: Vec<Vec<String>>,
     has_now: bool,
+    /// Whether numbers are among the values.
+    has_numbers: bool,
+    /// The same with its numbers as they are, if it has some among its values.
+    as_written: Option<Box<Shape>>,
 }
 
 impl Shape {
     /// The shape of a query; `None` = no template is worth looking for.
     pub(crate) fn of(tokens: &[TokenWithSpan], params: &Params) -> Option<Self> {
+        let mut shape = Self::read(tokens, params, true)?;
+        if shape.has_numbers {
+            shape.as_written = Self::read(tokens, params, false).map(Box::new);
+        }
+        Some(shape)
+    }
+
+    fn read(tokens: &[TokenWithSpan], params: &Params, takes_numbers: bool) -> Option<Self> {
         let mut tokens = Significant(tokens);
         if !matches!(tokens.keyword(), Some(Keyword::SELECT | Keyword::WITH)) {
             return None;
@@ -47,6 +62,8 @@ impl Shape {
             text: String::with_capacity(512),
             values: Vec::new(),
             has_now: false,
+            has_numbers: false,
+            as_written: None,
         };
         let mut depth = 0usize;
         // How deep the WHEREs stand that have not ended, the innermost last.
@@ -86,8 +103,12 @@ impl Shape {
             }
             shape.push(token, params);
             let is_in = !wheres.is_empty() && tokens.keyword() == Some(Keyword::IN);
+            let equals = *token == Token::Eq;
             tokens.advance();
             if follows {
+                if takes_numbers && equals {
+                    shape.take_number(&mut tokens, params);
+                }
                 shape.take_value(&mut tokens, params);
                 shape.take_now(&mut tokens, params);
             } else if is_in {
@@ -110,14 +131,22 @@ impl Shape {
         &self.values
     }
 
+    /// Whether numbers are among the values.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.has_numbers
+    }
+
+    /// The same with its numbers as they are, if it has some among its values.
+    pub(super) fn as_written(&self) -> Option<&Self> {
+        self.as_written.as_deref()
+    }
+
     /// What `now()` says in a statement that begins now, if it is asked.
     pub(super) fn now_ns(&self) -> i64 {
         if !self.has_now {
             return 0;
         }
-        let mut properties = ExecutionProps::new();
-        properties.mark_start_execution(Arc::default());
-        now_of(&properties)
+        this_moment()
     }
 
     /// Adds a token as it is. Each says its length, so that nothing in it is taken for the next one.
@@ -158,6 +187,27 @@ impl Shape {
             }
             self.values.push(vec![text]);
             self.text.push_str(mark);
+            next.advance();
+            *tokens = next;
+        }
+    }
+
+    /// Takes the whole number that is compared with, if one follows.
+    fn take_number(&mut self, tokens: &mut Significant<'_>, params: &Params) {
+        let mut next = tokens.clone();
+        let number = next.first().and_then(|token| match token {
+            Token::Number(digits, _) => digits.parse().ok(),
+            Token::Placeholder(name) => match value_of(name, params)? {
+                Param::I64(number) => Some(*number),
+                _ => None,
+            },
+            _ => None,
+        });
+        // A sign is another token.
+        if let Some(number @ 0..) = number {
+            self.values.push(vec![number.to_string()]);
+            self.text.push_str(NUMBER);
+            self.has_numbers = true;
             next.advance();
             *tokens = next;
         }
@@ -223,6 +273,13 @@ impl Shape {
         self.values.push(values);
         Some(())
     }
+}
+
+/// What `now()` says in a statement that begins now.
+pub(crate) fn this_moment() -> i64 {
+    let mut properties = ExecutionProps::new();
+    properties.mark_start_execution(Arc::default());
+    now_of(&properties)
 }
 
 /// What `now()` says in a statement that has begun.

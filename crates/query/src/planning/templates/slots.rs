@@ -45,6 +45,8 @@ pub(super) enum Reading {
     Clock,
     /// It is `now()`, and so many nanoseconds.
     Now(i64),
+    /// It is a whole number, and no time.
+    Number,
 }
 
 impl Reading {
@@ -64,6 +66,7 @@ impl Reading {
                 at(Ok(asked.zone.instant(clock)))
             }
             Self::Now(offset) => asked.now_ns.checked_add(offset),
+            Self::Number => None,
         }
     }
 }
@@ -444,6 +447,12 @@ pub(super) fn fill<'v>(
 
 /// A text as a literal of the same type as another one.
 fn like(other: &ScalarValue, text: &str, reading: (Reading, &Asked<'_>)) -> Option<ScalarValue> {
+    if reading.0 == Reading::Number {
+        return match other {
+            ScalarValue::Int64(Some(_)) => Some(ScalarValue::Int64(Some(text.parse().ok()?))),
+            _ => None,
+        };
+    }
     Some(match other {
         ScalarValue::Utf8(Some(_)) => ScalarValue::Utf8(Some(text.to_owned())),
         ScalarValue::Dictionary(key, value) => {

@@ -69,6 +69,48 @@ fn other_texts_are_part_of_the_shape() {
     }
 }
 
+/// A point query by an integer key was planned each time, and each key became a template of its own.
+#[test]
+fn whole_numbers_behind_equals_are_taken_out_and_kept_as_they_are_beside() {
+    let found = |sql: &str| {
+        let shape = shape(sql).unwrap();
+        let written = shape.as_written().map(|shape| shape.values().to_vec());
+        (shape.values().to_vec(), written)
+    };
+    let values = |values: &[&str]| {
+        values
+            .iter()
+            .map(|it| vec![(*it).to_owned()])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("SELECT v FROM p WHERE id = 5 AND s = 'x' LIMIT 7"),
+        (values(&["5", "x"]), Some(values(&["x"])))
+    );
+    for sql in [
+        "SELECT v FROM p WHERE id > 5",
+        "SELECT v FROM p WHERE id = -5",
+        "SELECT v FROM p WHERE id = 5.5",
+        "SELECT v FROM p WHERE id = 99999999999999999999",
+        "SELECT v = 5 FROM p",
+    ] {
+        assert_eq!(found(sql), (Vec::new(), None), "{sql}");
+    }
+    let text = |sql: &str| shape(sql).unwrap().text().to_owned();
+    assert_eq!(
+        text("SELECT v FROM p WHERE id = 5"),
+        text("SELECT v FROM p WHERE id = 17")
+    );
+    assert_ne!(
+        text("SELECT v FROM p WHERE id = 5"),
+        text("SELECT v FROM p WHERE id = '5'")
+    );
+    assert_ne!(
+        text("SELECT v FROM p WHERE id = 5"),
+        text("SELECT v FROM p WHERE id = 5 + 1")
+    );
+}
+
 #[test]
 fn two_statements_have_one_shape_only_if_they_differ_in_values() {
     let base = "SELECT a, 'x' FROM t WHERE host IN ('a', 'b') AND time < '2016'";

@@ -6,6 +6,7 @@
 //! that read anything but series queries, relations and the rows of one table, or that have filters that change while they run;
 //! nor bind one where the rows are worth another number of threads, which makes another plan.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use nilometer_engine::{RelationSchema, ShownColumns, Snapshot, TableSchema, Valu
 use nilometer_series::{Literal, SeriesQuery, Shape, TagExpr, TimeRange, Value as SeriesValue};
 
 use super::compared::{Compared, has_value, is_made_of};
-use super::slots::{Asked, fill};
+use super::slots::{Asked, Reading, fill};
 use crate::operators::scan::{SeriesScan, Wanted};
 use crate::operators::series::{ChosenBy, SeriesExec};
 use crate::planning::recognise::time_range;
@@ -189,7 +190,7 @@ impl PlanTemplate {
                     let query = leaf.query(values, (&self.compared, asked))?;
                     Some(leaf.filled(query, hole, snapshot))
                 }
-                Leaf::Relation(leaf) => leaf.filled(values, hole, snapshot),
+                Leaf::Relation(leaf) => leaf.filled((values, &self.compared), hole, snapshot),
                 Leaf::Rows(leaf) => {
                     let values = (values, self.compared.as_slice(), asked);
                     leaf.filled(values, hole, (snapshot, threads))
@@ -327,9 +328,16 @@ impl Learning<'_> {
             let Condition::OneOf(_, of) = condition else {
                 continue;
             };
-            let texts: Option<Vec<&str>> = of.iter().map(text_of).collect();
-            let Some(texts) = texts else { continue };
-            let is_value = |of: &Compared| of.op == Operator::Eq && of.texts == texts;
+            let written: Option<Vec<_>> = of.iter().map(written).collect();
+            let Some(written) = written else { continue };
+            let is_value = |of: &Compared| {
+                let mut each = of.texts.iter().zip(&written);
+                of.op == Operator::Eq
+                    && of.texts.len() == written.len()
+                    && each.all(|(text, (is_number, written))| {
+                        (of.reading == Reading::Number) == *is_number && text == written
+                    })
+            };
             if let Some(at) = self.compared.iter().position(is_value) {
                 values.push((place, at));
                 *self.found.get_mut(at)? = true;
@@ -380,9 +388,11 @@ fn are_texts(values: &[Literal], texts: &[String]) -> bool {
             .all(|value| texts.iter().any(|text| is_text(value, text)))
 }
 
-fn text_of(value: &Value) -> Option<&str> {
+/// A value as a statement has it, and whether it is a number there.
+fn written(value: &Value) -> Option<(bool, Cow<'_, str>)> {
     match value {
-        Value::Text(text) => Some(text),
+        Value::Text(text) => Some((false, Cow::Borrowed(text))),
+        Value::I64(number) => Some((true, Cow::Owned(number.to_string()))),
         _ => None,
     }
 }
@@ -475,7 +485,7 @@ impl RowsLeaf {
 impl RelationLeaf {
     fn filled(
         &self,
-        values: &[Vec<String>],
+        (values, compared): (&[Vec<String>], &[Compared]),
         hole: &Hole,
         snapshot: &Snapshot,
     ) -> Option<Arc<dyn ExecutionPlan>> {
@@ -485,7 +495,12 @@ impl RelationLeaf {
             let Condition::OneOf(_, of) = conditions.get_mut(*place)? else {
                 return None;
             };
-            *of = texts.map(|text| Value::from(text.as_str())).collect();
+            let reading = compared.get(*at)?.reading;
+            let values = texts.map(|text| match reading {
+                Reading::Number => Some(Value::from(text.parse::<i64>().ok()?)),
+                _ => Some(Value::from(text.as_str())),
+            });
+            *of = values.collect::<Option<_>>()?;
         }
         let wanted = relation::Wanted {
             reader: relation::find(snapshot, &self.name)?,

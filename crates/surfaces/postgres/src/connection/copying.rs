@@ -56,6 +56,7 @@ where
         let mut job = self.job(&query, 0, Params::new(), encoding);
         // What is copied out is read.
         job.session.is_read_only = true;
+        job.wanted = Some(usize::MAX);
         let mut running = self.start(job);
         loop {
             match self.piece(&mut running).await? {
@@ -67,7 +68,6 @@ where
                         &mut self.out,
                         &PgWireBackendMessage::CopyOutResponse(response),
                     );
-                    running.want(usize::MAX).await;
                 }
                 Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
                 Piece::Complete { rows } | Piece::Suspended { rows } => {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::portal::{Portal, State};
 use super::simple::{counted, tag_of_query};
 use super::{Connection, KEPT_MAX, Prepared, Stop, violation};
-use crate::execution::Piece;
+use crate::execution::{Job, Piece};
 use crate::rows::{Encoding, columns_of};
 use crate::sqlstate::{
     DUPLICATE_CURSOR, DUPLICATE_STATEMENT, LIMIT, Refused, SYNTAX_ERROR, UNKNOWN_CURSOR,
@@ -211,14 +211,18 @@ where
         })
     }
 
-    /// Starts what a portal reads, as far as its columns.
-    pub(super) async fn open(&mut self, portal: &mut Portal) -> Result<(), Stop> {
+    /// Starts what a portal reads, as far as its columns, or as far as rows are `wanted`.
+    pub(super) async fn open(
+        &mut self,
+        portal: &mut Portal,
+        wanted: Option<usize>,
+    ) -> Result<(), Stop> {
         if !matches!(portal.state, State::New) {
             return Ok(());
         }
         let encoding = Encoding::Rows(portal.formats.clone());
         let job = self.job(&portal.prepared.text, 0, portal.values.clone(), encoding);
-        let mut running = self.start(job);
+        let mut running = self.start(Job { wanted, ..job });
         match self.piece(&mut running).await? {
             Piece::Columns(columns, formats) => {
                 portal.state = State::Open {
@@ -237,7 +241,7 @@ where
         let mut portal = self.portal(name)?;
         if portal.prepared.statement == Statement::Query {
             self.check_transaction(&portal.prepared.statement, &portal.prepared.text)?;
-            self.open(&mut portal).await?;
+            self.open(&mut portal, None).await?;
         }
         match (&portal.state, &portal.prepared.statement) {
             (
@@ -283,19 +287,22 @@ where
         self.check_transaction(&prepared.statement, &prepared.text)?;
         match &prepared.statement {
             Statement::Query => {
-                self.open(&mut portal).await?;
                 let rows_max = if rows_max == 0 { usize::MAX } else { rows_max };
+                let is_new = matches!(portal.state, State::New);
+                self.open(&mut portal, Some(rows_max)).await?;
                 let tag = tag_of_query(&prepared.text);
-                self.fetch(&mut portal, rows_max, &tag, true).await?;
+                let wanted = (!is_new).then_some(rows_max);
+                self.fetch(&mut portal, wanted, &tag, true).await?;
             }
             Statement::Change(tag) => {
                 // What it returns of its rows is told by the message Describe.
                 let encoding = Encoding::Rows(portal.formats.clone());
                 let job = self.job(&prepared.text, 0, portal.values.clone(), encoding);
-                let mut running = self.start(job);
+                let wanted = Some(usize::MAX);
+                let mut running = self.start(Job { wanted, ..job });
                 loop {
                     match self.piece(&mut running).await? {
-                        Piece::Columns(..) => running.want(usize::MAX).await,
+                        Piece::Columns(..) => {}
                         Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
                         Piece::Done { rows }
                         | Piece::Complete { rows }
@@ -323,12 +330,12 @@ where
         Ok(())
     }
 
-    /// Sends so many rows of a portal, and how it ended. `suspends` = the protocol says that there may be more, and not the
-    /// statement.
+    /// Sends so many rows of a portal, and how it ended; `None` = they were asked for when it was opened. `suspends` = the
+    /// protocol says that there may be more, and not the statement.
     pub(super) async fn fetch(
         &mut self,
         portal: &mut Portal,
-        rows_max: usize,
+        rows_max: Option<usize>,
         tag: &str,
         suspends: bool,
     ) -> Result<(), Stop> {
@@ -337,7 +344,9 @@ where
             replies::complete(&mut self.out, &counted(tag, 0));
             return Ok(());
         };
-        running.want(rows_max).await;
+        if let Some(rows_max) = rows_max {
+            running.want(rows_max).await;
+        }
         loop {
             match self.piece(&mut running).await? {
                 Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,

@@ -345,7 +345,7 @@ where
             state: State::New,
             is_cursor: true,
         };
-        self.open(&mut portal).await?;
+        self.open(&mut portal, None).await?;
         self.portals.insert(name, portal);
         replies::complete(&mut self.out, "DECLARE CURSOR");
         Ok(())
@@ -385,7 +385,7 @@ where
             _ => None,
         };
         let rows = rows.unwrap_or(usize::MAX);
-        self.fetch(&mut portal, rows, "FETCH", false).await?;
+        self.fetch(&mut portal, Some(rows), "FETCH", false).await?;
         if let (
             State::Open {
                 columns, formats, ..

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Stop};
-use crate::execution::Piece;
+use crate::execution::{Job, Piece};
 use crate::rows::Encoding;
 use crate::sqlstate::Refused;
 use crate::statement::{self, Part, Statement};
@@ -107,13 +107,15 @@ where
     }
 
     /// Runs a statement to its end, columns and all rows.
-    pub(super) async fn run(&mut self, job: crate::execution::Job, tag: &str) -> Result<(), Stop> {
-        let mut running = self.start(job);
+    pub(super) async fn run(&mut self, job: Job, tag: &str) -> Result<(), Stop> {
+        let mut running = self.start(Job {
+            wanted: Some(usize::MAX),
+            ..job
+        });
         loop {
             match self.piece(&mut running).await? {
                 Piece::Columns(columns, formats) => {
                     replies::columns(&mut self.out, &columns, &formats);
-                    running.want(usize::MAX).await;
                 }
                 Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
                 Piece::Complete { rows } | Piece::Suspended { rows } | Piece::Done { rows } => {
