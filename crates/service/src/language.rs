@@ -290,11 +290,13 @@ pub trait Rows: Stream<Item = Result<RecordBatch, Error>> + Send {
 }
 
 /// Memory of a statement that its answer's reader has taken over, given back when dropped.
-pub struct Charged(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send>);
+pub struct Charged(
+    #[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send + Sync>,
+);
 
 impl Charged {
     /// What gives the memory back when it is dropped.
-    pub fn by(held: impl Any + Send) -> Self {
+    pub fn by(held: impl Any + Send + Sync) -> Self {
         Self(Box::new(held))
     }
 }

@@ -173,3 +173,44 @@ async fn deletes_and_updates_of_everything_agree_with_a_count() {
         }
     }
 }
+
+/// Rows with `now()`, and rows that lack a column with a default, were planned as queries, for longer than it takes to write them.
+/// What they get must be what the planner gives.
+#[tokio::test]
+async fn moments_and_defaults_that_are_literals_are_those_of_the_statement() {
+    let store = Store::new();
+    let create = "CREATE TABLE d (id bigint PRIMARY KEY, at timestamptz DEFAULT now(), n integer DEFAULT 7, s varchar(5) DEFAULT 'abc', \
+                  ok boolean DEFAULT true, x numeric(6, 2) DEFAULT -1.5, day date DEFAULT '2024-02-29', f double precision DEFAULT 1e3)";
+    store.batches(create).await.unwrap();
+    let before = store.rows("SELECT now()").await;
+    for sql in [
+        "INSERT INTO d (id) VALUES (1), (2)",
+        "INSERT INTO d (id, at, n) VALUES (3, now(), NULL), (4, CURRENT_TIMESTAMP, 8), (5, DEFAULT, DEFAULT)",
+        "INSERT INTO d (id, f) SELECT 6, 0.5",
+    ] {
+        store.batches(sql).await.unwrap();
+    }
+    let after = store.rows("SELECT now()").await;
+    let between = format!(
+        "SELECT count(*) FROM d WHERE at >= '{}' AND at <= '{}'",
+        before[0], after[0]
+    );
+    assert_eq!(store.rows(&between).await, ["6"]);
+    let moments = "SELECT count(DISTINCT at) FILTER (WHERE id < 3), count(DISTINCT at) FILTER (WHERE id > 2 AND id < 6) FROM d";
+    assert_eq!(store.rows(moments).await, ["1|1"]);
+    let others = "SELECT id, n, s, ok, x, day, f FROM d ORDER BY id";
+    assert_eq!(
+        store.rows(others).await,
+        [
+            "1|7|abc|true|-1.50|2024-02-29|1000.0",
+            "2|7|abc|true|-1.50|2024-02-29|1000.0",
+            "3|-|abc|true|-1.50|2024-02-29|1000.0",
+            "4|8|abc|true|-1.50|2024-02-29|1000.0",
+            "5|7|abc|true|-1.50|2024-02-29|1000.0",
+            "6|7|abc|true|-1.50|2024-02-29|0.5",
+        ]
+    );
+    // What is returned is calculated in the same moment.
+    let returned = "INSERT INTO d (id, at) VALUES (7, now()), (8, DEFAULT) RETURNING at = now()";
+    assert_eq!(store.rows(returned).await, ["true", "true"]);
+}

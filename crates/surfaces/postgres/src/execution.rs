@@ -272,13 +272,11 @@ async fn send(
     let mut out = BytesMut::new();
     encoder.begin(&mut out);
     let mut all = 0u64;
-    let first = match begun.wanted {
-        Some(wanted) => Some(wanted),
-        None => {
-            begun.hand_over(pieces).await;
-            demands.recv().await
-        }
-    };
+    let mut first = begun.wanted;
+    if first.is_none() {
+        begun.hand_over(pieces).await;
+        first = demands.recv().await;
+    }
     begun.wanted = first;
     let Some(mut wanted) = first else {
         return Ok(all);
@@ -286,13 +284,12 @@ async fn send(
     let mut since = 0u64;
     loop {
         let ready = answer.next().now_or_never();
-        let next = match ready {
-            Some(next) => next,
-            None => {
-                // It may take long.
-                begun.hand_over(pieces).await;
-                answer.next().await
-            }
+        let next = if let Some(next) = ready {
+            next
+        } else {
+            // It may take long.
+            begun.hand_over(pieces).await;
+            answer.next().await
         };
         let Some(batch) = next else { break };
         let batch = batch?;
