@@ -28,6 +28,7 @@ use super::rows::execution;
 use super::writing::Writing;
 use crate::Params;
 use crate::error::Error;
+use crate::semantics::zone::Zone;
 use crate::statement::name::{TableName, quoted};
 use crate::statement::rewrite::overriding::Overriding;
 use crate::statement::types::null;
@@ -196,7 +197,6 @@ impl Rules {
             return Ok((batch, writing));
         }
         let (batch, missing) = self.numbered(&writing, batch, missing).await?;
-        let given = batch.schema();
         if missing.is_empty() {
             return Ok((batch, writing));
         }
