@@ -41,6 +41,7 @@ check "the library is C99 without warnings" library
 "${tests[@]}" "${sanitize[@]}" edge/tests/test_pages.c -o "$out/pages"
 "${tests[@]}" "${sanitize[@]}" edge/tests/test_device.c -o "$out/device"
 "${tests[@]}" "${sanitize[@]}" edge/tests/test_life.c -lm -o "$out/life"
+"${tests[@]}" "${sanitize[@]}" edge/tests/test_faults.c -o "$out/faults"
 "${tests[@]}" "${sanitize[@]}" edge/tests/test_cuts.c -o "$out/cuts_checked"
 "${tests[@]}" -O2 edge/tests/test_cuts.c -o "$out/cuts"
 "${tests[@]}" "${uploader[@]}" "${sanitize[@]}" edge/tests/test_sync.c -o "$out/sync"
@@ -58,6 +59,7 @@ else
     skip "golden device pages in Python" "python3 is missing"
 fi
 check "a device's life" "$out/life"
+check "sectors that fail, options that change" "$out/faults"
 check "the uploader, and HMAC-SHA256 by RFC 4231" "$out/sync"
 "${tests[@]}" "${sanitize[@]}" -DNE_FUZZ_ALONE edge/tests/fuzz_flash.c -o "$out/hostile"
 check "hostile flash under sanitizers" "$out/hostile" 3000
@@ -139,6 +141,8 @@ cross "Xtensa LX106" xtensa-lx106-elf -ffreestanding -Iedge/tests/stubs/freestan
 if command -v riscv64-unknown-elf-gcc >/dev/null && command -v qemu-system-riscv32 >/dev/null; then
     check "instructions on RISC-V" edge/tests/count.sh "$out"
     check "the suite's instructions on RISC-V are those that nilometer bench edge has" edge/bench/count.sh "$out"
+    check "stack by the graph of calls, at most 512 bytes for insert, query and seal" python3 edge/tests/stack.py "$out/stack" \
+        riscv64-unknown-elf-gcc "${riscv[@]}" -std=c99 -O2 "${here[@]}"
 else
     skip "instructions on RISC-V, and those of the suite" "qemu-system-riscv32 or the compiler is missing"
 fi

@@ -27,7 +27,8 @@ typedef enum {
     NE_FULL = -4,            /* no erased sector is left: call ne_maintain() */
     NE_TOO_LONG = -5,        /* the row, or the names of its series, do not fit a frame or a page */
     NE_CORRUPT = -6,         /* bytes that contradict themselves */
-    NE_UNSUPPORTED = -7,     /* pages of an encoding that devices do not read, or longer than the options of this opening */
+    NE_UNSUPPORTED = -7,     /* pages of an encoding that devices do not read; or what was written with longer pages,
+                              * more rows in a block or more series than the options of this opening have */
     NE_CHANGED = -8,         /* ne_maintain() moved rows while the cursor was open: open it again */
     NE_REFUSED = -9,         /* the server does not take a page, or this device: see ne_sync_step() */
     NE_NO_CLOCK = -10,       /* the clock of a boot is not known: see ne_set_clock() */

@@ -191,13 +191,8 @@ unsigned ne_bits_of(uint64_t value) {
         width += 16;
         word >>= 16;
     }
-    if (word >> 8) {
-        width += 8;
-        word >>= 8;
-    }
-    while (word) {
+    for (; word; word >>= 1) {
         width++;
-        word >>= 1;
     }
     return width;
 }

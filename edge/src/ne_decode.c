@@ -7,13 +7,14 @@
 
 #include <string.h>
 
-/* A chunk without parts, read one value at a time. */
+/* A chunk without parts, read one value at a time: packed numbers above a base, or differences that are. Equal numbers have no bits, those
+ * that are not packed all 64. */
 typedef struct {
-    uint8_t encoding;
-    size_t n, next;
-    uint64_t first, step; /* of CONST, STRIDE and DELTA; `first` is the running sum */
-    const uint8_t *packed; /* RAW too */
-    unsigned width;
+    bool is_delta;
+    uint8_t width;
+    uint16_t next;
+    const uint8_t *packed;
+    uint64_t first; /* of differences: the running sum */
     uint64_t base;
 #ifdef NE_ALL_ENCODINGS
     const uint8_t *positions, *highs;
@@ -51,13 +52,11 @@ static void take_packing(ne_reader *in, flat *it, size_t n) {
     it->packed = ne_take(in, ne_packed_bytes(n, it->width));
 #ifdef NE_ALL_ENCODINGS
     it->patches = (size_t)patches;
-    it->next_patch = 0;
-    it->next_position = SIZE_MAX;
     if (patches > 0 && !in->bad) {
         const uint8_t *high = ne_take(in, 1);
         const uint8_t *start;
         it->high_width = in->bad ? 1 : *high;
-        if (it->high_width == 0 || it->high_width > 64 - it->width) {
+        if (it->high_width == 0 || it->high_width > 64u - it->width) {
             in->bad = true;
             return;
         }
@@ -81,28 +80,23 @@ static void take_packing(ne_reader *in, flat *it, size_t n) {
 /* Takes the body of a chunk without parts off the front of `in`. */
 static void take_flat(ne_reader *in, uint8_t encoding, size_t n, flat *it) {
     memset(it, 0, sizeof *it);
-    it->encoding = encoding;
-    it->n = n;
-    switch (encoding) {
-    case CONST:
+    it->packed = in->at;
+#ifdef NE_ALL_ENCODINGS
+    it->next_position = SIZE_MAX;
+#endif
+    it->is_delta = encoding == STRIDE || encoding == DELTA;
+    if (it->is_delta) {
         it->first = (uint64_t)ne_take_zigzag(in);
-        break;
-    case STRIDE:
-        it->first = (uint64_t)ne_take_zigzag(in);
-        it->step = (uint64_t)ne_take_zigzag(in);
-        break;
-    case FRAME:
+        n--;
+    }
+    if (encoding <= STRIDE) {
+        it->base = (uint64_t)ne_take_zigzag(in);
+    } else if (encoding <= DELTA) {
         take_packing(in, it, n);
-        break;
-    case DELTA:
-        it->first = (uint64_t)ne_take_zigzag(in);
-        take_packing(in, it, n - 1);
-        break;
-    case RAW:
+    } else {
+        it->width = 64;
         it->packed = ne_take(in, 8 * n);
-        break;
-    default:
-        in->bad = true;
+        in->bad = in->bad || encoding != RAW;
     }
 }
 
@@ -157,20 +151,13 @@ static void unpack(const uint8_t *packed, size_t n, unsigned width, uint64_t bas
 
 static uint64_t flat_next(flat *it) {
     size_t index = it->next++;
-    switch (it->encoding) {
-    case CONST:
-    case STRIDE:
-        return it->first + (uint64_t)index * it->step;
-    case FRAME:
+    if (!it->is_delta) {
         return packing_next(it, index);
-    case DELTA:
-        if (index > 0) {
-            it->first += packing_next(it, index - 1);
-        }
-        return it->first;
-    default:
-        return ne_get64(it->packed + 8 * index);
     }
+    if (index > 0) {
+        it->first += packing_next(it, index - 1);
+    }
+    return it->first;
 }
 
 /* What servers write and devices do not. */
@@ -242,7 +229,7 @@ static ne_status decode_grid(ne_reader *in, uint64_t *out, size_t n) {
 
 #endif
 
-static ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
+static NE_APART ne_status decode_blocked(ne_reader *in, uint64_t *out, size_t n) {
     const uint8_t *order = ne_take(in, 1);
     size_t first = 0, row, count;
     flat widths, bases;
@@ -304,19 +291,20 @@ static ne_status decode_integers(ne_reader *in, uint8_t encoding, uint64_t *out,
         if (in->bad) {
             return NE_CORRUPT;
         }
-        row = 0;
-        if ((encoding == FRAME || encoding == DELTA) && !has_patches(&it)) {
-            row = encoding == DELTA;
+        row = it.is_delta;
+        if (has_patches(&it)) {
+            for (row = 0; row < n; row++) {
+                out[row] = flat_next(&it);
+            }
+        } else if (it.width == 0) {
+            it.first = it.is_delta ? it.first : it.base;
+            for (row = 0; row < n; row++) {
+                out[row] = it.first;
+                it.first += it.is_delta ? it.base : 0;
+            }
+        } else {
             out[0] = it.first;
-            unpack(it.packed, n - row, it.width, it.base, row > 0, it.first, out + row);
-            return NE_OK;
-        }
-        for (; row < n && encoding <= STRIDE; row++) {
-            out[row] = it.first;
-            it.first += it.step;
-        }
-        for (; row < n; row++) {
-            out[row] = flat_next(&it);
+            unpack(it.packed, n - row, it.width, it.base, it.is_delta, it.first, out + row);
         }
         return NE_OK;
     }
@@ -396,9 +384,7 @@ static ne_status decode_bools(ne_reader *in, uint8_t encoding, uint64_t *out, si
         if (in->bad) {
             return NE_CORRUPT;
         }
-        for (row = 0; row < n; row++) {
-            out[row] = bits[row / 8] >> (row % 8) & 1;
-        }
+        unpack(bits, n, 1, 0, false, 0, out);
         return NE_OK;
     }
     status = decode_integers(in, encoding, out, n, room);

@@ -75,14 +75,12 @@ double ne_unscaled(int64_t integer, ne_scale scale) {
 
 /* What a list of integers takes in each form. */
 typedef struct {
-    uint8_t encoding;
+    uint64_t base; /* of CONST the value, of STRIDE the step */
     size_t bytes;
-    uint64_t base;
-    unsigned width;
+    uint8_t encoding, width;
 } plan;
 
-/* The least and greatest of values, or of the differences between neighbours. */
-static void ends_of(const uint64_t *values, size_t from, size_t to, bool deltas, int64_t *min, int64_t *max) {
+void ne_ends_of(const uint64_t *values, size_t from, size_t to, bool deltas, int64_t *min, int64_t *max) {
     uint64_t before = deltas ? values[from++] : 0;
     int64_t low = (int64_t)(values[from] - before), high = low;
     for (to += deltas; from < to; from++) {
@@ -148,7 +146,7 @@ static void end_packing(packer *to) {
     }
 }
 
-static void pack(ne_writer *out, const uint64_t *values, size_t from, size_t to, bool deltas, uint64_t base, unsigned width) {
+static NE_APART void pack(ne_writer *out, const uint64_t *values, size_t from, size_t to, bool deltas, uint64_t base, unsigned width) {
     packer it;
     uint64_t before;
     if (!begin_packing(out, &it, to - from, width)) {
@@ -174,24 +172,26 @@ static void plan_packing(plan *best, uint8_t encoding, size_t before, size_t n, 
         best->encoding = encoding;
         best->bytes = bytes;
         best->base = (uint64_t)min;
-        best->width = width;
+        best->width = (uint8_t)width;
     }
 }
 
-static plan plan_flat(const uint64_t *values, size_t n) {
-    plan best = {RAW, 8 * n, 0, 0};
+static NE_APART plan plan_flat(const uint64_t *values, size_t n) {
+    plan best = {0, 8 * n, RAW, 64};
     int64_t min, max;
     size_t first = ne_varint_bytes(ne_zigzag(values[0]));
-    ends_of(values, 0, n, false, &min, &max);
+    ne_ends_of(values, 0, n, false, &min, &max);
     if (min == max) {
         best.encoding = CONST;
+        best.base = (uint64_t)min;
         best.bytes = first;
         return best;
     }
     plan_packing(&best, FRAME, 0, n, min, max);
-    ends_of(values, 0, n - 1, true, &min, &max);
+    ne_ends_of(values, 0, n - 1, true, &min, &max);
     if (min == max) {
         best.encoding = STRIDE;
+        best.base = (uint64_t)min;
         best.bytes = first + ne_varint_bytes(ne_zigzag((uint64_t)min));
         return best;
     }
@@ -199,32 +199,21 @@ static plan plan_flat(const uint64_t *values, size_t n) {
     return best;
 }
 
-static void encode_flat(ne_writer *out, const uint64_t *values, size_t n, const plan *chosen) {
-    size_t index;
-    uint8_t word[8];
-    switch (chosen->encoding) {
-    case CONST:
+static NE_APART void encode_flat(ne_writer *out, const uint64_t *values, size_t n, const plan *chosen) {
+    bool is_delta = chosen->encoding == STRIDE || chosen->encoding == DELTA;
+    if (is_delta) {
         ne_put_zigzag(out, (int64_t)values[0]);
-        break;
-    case STRIDE:
-        ne_put_zigzag(out, (int64_t)values[0]);
-        ne_put_zigzag(out, (int64_t)(values[1] - values[0]));
-        break;
-    case RAW:
-        for (index = 0; index < n; index++) {
-            ne_put64(word, values[index]);
-            ne_put(out, word, 8);
-        }
-        break;
-    default:
-        if (chosen->encoding == DELTA) {
-            ne_put_zigzag(out, (int64_t)values[0]);
-            n--;
-        }
-        ne_put_byte(out, (uint8_t)chosen->width);
+        n--;
+    }
+    if (chosen->encoding == FRAME || chosen->encoding == DELTA) {
+        ne_put_byte(out, chosen->width);
         ne_put_byte(out, 0);
+    }
+    if (chosen->encoding <= DELTA) {
         ne_put_zigzag(out, (int64_t)chosen->base);
-        pack(out, values, 0, n, chosen->encoding == DELTA, chosen->base, chosen->width);
+    }
+    if (chosen->encoding >= FRAME) {
+        pack(out, values, 0, n, is_delta, chosen->base, chosen->width);
     }
 }
 
@@ -234,91 +223,105 @@ static void encode_flat_chunk(ne_writer *out, const uint64_t *values, size_t n) 
     encode_flat(out, values, n, &chosen);
 }
 
-/* Widths and bases of BLOCKED, of at most 1024 values, in the room that the caller gives. */
+/* The ends of all values of BLOCKED, and what their packed bits take. */
 typedef struct {
-    uint64_t *widths, *bases;
-    size_t count, bytes;
     int64_t min, max;
+    size_t bytes;
 } blocks;
 
+/* Widths and bases of at most 32 blocks go into the room that the caller gives. */
+static uint64_t *bases_of(uint64_t *room) {
+    return room + NE_ENCODE_ROOM / 2;
+}
+
+static size_t blocks_of(size_t numbers) {
+    return (numbers + BLOCK - 1) / BLOCK;
+}
+
 static void plan_blocks(const uint64_t *values, size_t n, bool deltas, uint64_t *room, blocks *out) {
-    size_t from, numbers = deltas ? n - 1 : n;
-    out->widths = room;
-    out->bases = room + NE_ENCODE_ROOM / 2;
-    out->count = 0;
-    out->bytes = 1 + (deltas ? ne_varint_bytes(ne_zigzag(values[0])) : 0);
+    size_t from, numbers = deltas ? n - 1 : n, index = 0;
+    out->bytes = 0;
     for (from = 0; from < numbers; from += BLOCK) {
         size_t to = numbers - from < BLOCK ? numbers : from + BLOCK;
         int64_t min, max;
         unsigned width;
-        ends_of(values, from, to, deltas, &min, &max);
+        ne_ends_of(values, from, to, deltas, &min, &max);
         out->min = from == 0 || min < out->min ? min : out->min;
         out->max = from == 0 || max > out->max ? max : out->max;
         width = ne_bits_of((uint64_t)max - (uint64_t)min);
-        out->widths[out->count] = width;
-        out->bases[out->count++] = (uint64_t)min;
+        room[index] = width;
+        bases_of(room)[index++] = (uint64_t)min;
         out->bytes += ne_packed_bytes(to - from, width);
     }
-    out->bytes += 2 + plan_flat(out->widths, out->count).bytes + plan_flat(out->bases, out->count).bytes;
 }
 
-static void encode_blocks(ne_writer *out, const uint64_t *values, size_t n, bool deltas, const blocks *of) {
-    size_t index, numbers = deltas ? n - 1 : n;
+static NE_APART void encode_blocks(ne_writer *out, const uint64_t *values, size_t n, bool deltas, uint64_t *room) {
+    size_t index, numbers = deltas ? n - 1 : n, count = blocks_of(numbers);
     ne_put_byte(out, deltas);
     if (deltas) {
         ne_put_zigzag(out, (int64_t)values[0]);
     }
-    encode_flat_chunk(out, of->widths, of->count);
-    encode_flat_chunk(out, of->bases, of->count);
-    for (index = 0; index < of->count; index++) {
+    encode_flat_chunk(out, room, count);
+    encode_flat_chunk(out, bases_of(room), count);
+    for (index = 0; index < count; index++) {
         size_t from = index * BLOCK, to = numbers - from < BLOCK ? numbers : from + BLOCK;
-        pack(out, values, from, to, deltas, of->bases[index], (unsigned)of->widths[index]);
+        pack(out, values, from, to, deltas, bases_of(room)[index], (unsigned)room[index]);
     }
 }
 
-/* Puts the encoding at `place`, which is behind in the same writer, and the body at the end. Each value is looked at twice, by itself and
- * with its neighbour: the ends of all are those of the blocks. */
-static void encode_integers(ne_writer *out, uint8_t *place, const uint64_t *values, size_t n, uint64_t *room) {
-    plan best = {RAW, 8 * n, 0, 0};
-    blocks of;
-    size_t bytes;
-    int deltas;
-    if (n < 2 * BLOCK) {
-        best = plan_flat(values, n);
-    } else {
-        plan_blocks(values, n, false, room, &of);
+/* The plan of many values; BLOCKED is planned in `room`, of differences if `is_delta`. Each value is looked at twice, by itself and with its
+ * neighbour: the ends of all are those of the blocks. */
+static NE_APART plan plan_many(const uint64_t *values, size_t n, uint64_t *room, bool *is_delta) {
+    plan best = {0, 8 * n, RAW, 64};
+    size_t before = 0, bytes = SIZE_MAX;
+    unsigned deltas;
+    for (deltas = 0; deltas < 2; deltas++) {
+        blocks of;
+        plan_blocks(values, n, deltas != 0, room, &of);
         if (of.min == of.max) {
-            best.encoding = CONST;
-        } else {
-            plan_packing(&best, FRAME, 0, n, of.min, of.max);
-            bytes = of.bytes;
-            plan_blocks(values, n, true, room, &of);
-            if (of.min == of.max) {
-                best.encoding = STRIDE;
-            } else {
-                plan_packing(&best, DELTA, ne_varint_bytes(ne_zigzag(values[0])), n - 1, of.min, of.max);
-                deltas = of.bytes < bytes;
-                if ((deltas ? of.bytes : bytes) < best.bytes) {
-                    best.encoding = BLOCKED;
-                    if (!deltas) {
-                        plan_blocks(values, n, false, room, &of);
-                    }
-                    *place = BLOCKED;
-                    encode_blocks(out, values, n, deltas, &of);
-                    return;
-                }
-            }
+            best.encoding = deltas ? STRIDE : CONST;
+            best.base = (uint64_t)of.min;
+            return best;
+        }
+        plan_packing(&best, deltas ? DELTA : FRAME, before, n - deltas, of.min, of.max);
+        of.bytes += before + 3 + plan_flat(room, blocks_of(n - deltas)).bytes;
+        of.bytes += plan_flat(bases_of(room), blocks_of(n - deltas)).bytes;
+        *is_delta = of.bytes < bytes;
+        bytes = *is_delta ? of.bytes : bytes;
+        before = ne_varint_bytes(ne_zigzag(values[0]));
+    }
+    if (bytes < best.bytes) {
+        best.encoding = BLOCKED;
+        if (!*is_delta) {
+            blocks of;
+            plan_blocks(values, n, false, room, &of);
         }
     }
+    return best;
+}
+
+/* Puts the encoding at `place`, which is behind in the same writer, and the body at the end. */
+static void encode_integers(ne_writer *out, uint8_t *place, const uint64_t *values, size_t n, bool is_bits, uint64_t *room) {
+    bool deltas = false;
+    plan best = n < 2 * BLOCK || is_bits ? plan_flat(values, n) : plan_many(values, n, room, &deltas);
+    if (is_bits && best.bytes >= ne_packed_bytes(n, 1)) {
+        best.encoding = BITMAP;
+        best.base = 0;
+        best.width = 1;
+    }
     *place = best.encoding;
-    encode_flat(out, values, n, &best);
+    if (best.encoding == BLOCKED) {
+        encode_blocks(out, values, n, deltas, room);
+    } else {
+        encode_flat(out, values, n, &best);
+    }
 }
 
 void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n, uint64_t *room) {
     uint8_t *place = out->at;
     ne_put_byte(out, 0);
     if (!out->full) {
-        encode_integers(out, place, values, n, room);
+        encode_integers(out, place, values, n, false, room);
     }
 }
 
@@ -414,7 +417,7 @@ bool ne_decimal_integer(uint64_t bits, unsigned scale, int64_t *integer) {
 #define SAVED_MIN 2u
 
 /* The dyadic scale of all values but `exceptions`; false if there is none. Looks no farther than the first that needs more than `limit`. */
-static bool choose_dyadic(const uint64_t *values, size_t n, int limit, int *scale, size_t *exceptions) {
+static NE_APART bool choose_dyadic(const uint64_t *values, size_t n, int limit, int *scale, size_t *exceptions) {
     uint16_t finer[FINER_MAX]; /* how many values need how much less than the finest */
     size_t row, index, count = 0;
     size_t least = (size_t)(n * SAVED_MIN);
@@ -496,9 +499,9 @@ static void put_exceptions(ne_writer *out, const uint64_t *values, size_t n, int
     end_packing(&it);
 }
 
-static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size_t n, ne_scale *scale, uint64_t *room) {
+/* Makes integers of floats, and puts what says how. */
+static NE_APART void put_scale(ne_writer *out, uint8_t *place, uint64_t *values, size_t n, ne_scale *scale) {
     size_t row, exceptions = 0;
-    uint8_t *start = out->at;
     unsigned shift = 0;
     uint64_t all = 0;
     int dyadic = 0;
@@ -508,7 +511,6 @@ static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size
         *place = DECIMAL;
         ne_put_byte(out, (uint8_t)scale->scale);
         ne_put_byte(out, 0);
-        ne_chunk_encode(out, values, n, room);
         return;
     }
     if (is_dyadic || choose_dyadic(values, n, 127, &dyadic, &exceptions)) {
@@ -520,7 +522,6 @@ static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size
         }
         scale->form = exceptions > 0 ? 0 : 3;
         scale->scale = (int8_t)dyadic;
-        ne_chunk_encode(out, values, n, room);
         return;
     }
     scale->form = 0;
@@ -536,43 +537,46 @@ static void encode_floats(ne_writer *out, uint8_t *place, uint64_t *values, size
         values[row] = ((values[row] ^ sign) >> shift) ^ sign;
     }
     *place = IMAGE;
+    scale->scale = (int8_t)shift;
     ne_put_byte(out, (uint8_t)shift);
-    ne_chunk_encode(out, values, n, room);
+}
+
+/* Makes floats of the integers of IMAGE again, and writes them as they are if that takes no more. */
+static void end_image(ne_writer *out, uint8_t *place, uint64_t *values, size_t n, int shift) {
+    size_t row;
     for (row = 0; row < n; row++) {
         values[row] <<= shift;
     }
-    if (!out->full && (size_t)(out->at - start) >= 8 * n) {
-        plan raw = {RAW, 8 * n, 0, 0};
-        out->at = start;
+    if (!out->full && (size_t)(out->at - (place + 4)) >= 8 * n) {
+        plan raw = {0, 8 * n, RAW, 64};
+        out->at = place + 4;
         *place = RAW;
         encode_flat(out, values, n, &raw);
     }
 }
 
+void ne_page_begin(ne_writer *out, uint8_t encoding, uint8_t type, size_t rows) {
+    ne_put_byte(out, encoding);
+    ne_put_byte(out, type);
+    ne_put_byte(out, (uint8_t)rows);
+    ne_put_byte(out, (uint8_t)(rows >> 8));
+}
+
 void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale, uint64_t *room) {
-    uint8_t head[4];
     uint8_t *place = out->at;
-    head[0] = 0;
-    head[1] = type;
-    ne_put16(head + 2, (uint16_t)rows);
-    ne_put(out, head, 4);
+    ne_page_begin(out, RAW, type, rows);
     scale->form = type <= NE_UINT ? 1 : 0;
     scale->scale = 0;
     if (out->full) {
         return;
     }
     if (type == NE_FLOAT) {
-        encode_floats(out, place, values, rows, scale, room);
-    } else if (type == NE_BOOL) {
-        plan flat_plan = plan_flat(values, rows);
-        if (flat_plan.bytes < ne_packed_bytes(rows, 1)) {
-            *place = flat_plan.encoding;
-            encode_flat(out, values, rows, &flat_plan);
-        } else {
-            *place = BITMAP;
-            pack(out, values, 0, rows, false, 0, 1);
+        put_scale(out, place, values, rows, scale);
+        ne_chunk_encode(out, values, rows, room);
+        if (*place == IMAGE) {
+            end_image(out, place, values, rows, scale->scale);
         }
     } else {
-        encode_integers(out, place, values, rows, room);
+        encode_integers(out, place, values, rows, type == NE_BOOL, room);
     }
 }

@@ -13,7 +13,6 @@ static uint32_t frame_seed(uint32_t sequence, uint32_t at) {
 
 ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check, ne_frame *frame) {
     uint32_t room = store->flash.sector_bytes - at;
-    uint8_t crc[4];
     ne_status status;
     if (at > store->flash.sector_bytes || room < NE_FRAME_HEAD + 4) {
         return NE_END;
@@ -36,8 +35,7 @@ ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check,
     status = ne_read_at(store, sector, frame->payload, store->frame + NE_FRAME_HEAD, frame->length + 4);
     if (status == NE_OK && check) {
         uint32_t expected = ne_crc32c(frame_seed(store->sequences[sector], at), store->frame, NE_FRAME_HEAD + frame->length);
-        memcpy(crc, store->frame + NE_FRAME_HEAD + frame->length, 4);
-        status = ne_get32(crc) == expected ? NE_OK : NE_CORRUPT;
+        status = ne_get32(store->frame + NE_FRAME_HEAD + frame->length) == expected ? NE_OK : NE_CORRUPT;
     }
     return status;
 }
@@ -108,7 +106,7 @@ static ne_writer payload_writer(ne_store *store) {
 static ne_status open_hot(ne_store *store) {
     unsigned index;
     uint16_t sector;
-    ne_status status = ne_count_of(store, NE_SECTOR_FREE) > RESERVE ? NE_OK : NE_FULL;
+    ne_status status = ne_count_of(store, NE_SECTOR_FREE) > store->reserve ? NE_OK : NE_FULL;
     if (status == NE_OK) {
         status = ne_take_sector(store, NE_SECTOR_HOT, store->boot, &sector);
     }
@@ -541,7 +539,6 @@ ne_status ne_set_clock(ne_store *store, uint32_t boot, int64_t utc_minus_ticks) 
     status = open_hot(store);
     if (status != NE_OK) {
         store->boot = before;
-        store->hot = NE_NONE;
     }
     return status;
 }

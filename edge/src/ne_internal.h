@@ -4,6 +4,14 @@
 
 #include "nilometer_edge.h"
 
+/* Of a function that is not to be part of its caller: the stack of a task is as deep as the longest chain of calls, and what a compiler makes
+ * one function of takes the room of all of them at once. */
+#if defined(__GNUC__)
+#define NE_APART __attribute__((noinline))
+#else
+#define NE_APART
+#endif
+
 /* Little-endian numbers at any address: no access here is wider than a byte, so that no processor minds the alignment. */
 uint16_t ne_get16(const uint8_t *at);
 uint32_t ne_get32(const uint8_t *at);
@@ -86,8 +94,12 @@ typedef struct {
     uint8_t form; /* 0: bits as they are, 1: integers, 2: decimals, 3: dyadics */
     int8_t scale;
 } ne_scale;
+/* What a page begins with. */
+void ne_page_begin(ne_writer *out, uint8_t encoding, uint8_t type, size_t rows);
 void ne_page_encode(ne_writer *out, uint8_t type, uint64_t *values, size_t rows, ne_scale *scale, uint64_t *room);
 void ne_chunk_encode(ne_writer *out, const uint64_t *values, size_t n, uint64_t *room);
+/* The least and greatest of values, or of the differences between neighbours. */
+void ne_ends_of(const uint64_t *values, size_t from, size_t to, bool deltas, int64_t *min, int64_t *max);
 /* Numbers that the two have room for, so that no stack of a task must: widths and bases of 32 blocks. */
 #define NE_ENCODE_ROOM 64u
 

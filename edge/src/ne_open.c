@@ -231,6 +231,7 @@ ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *op
     store->content = 2 * ne_pad(store, HEADER_BYTES);
     store->next_sequence = 1;
     store->next_page = 1;
+    store->reserve = RESERVE;
     store->hot = NE_NONE;
     store->sealed = NE_NONE;
     store->retain_before = INT64_MIN;
@@ -264,13 +265,9 @@ ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *op
 }
 
 ne_status ne_usage_of(ne_store *store, ne_usage *out) {
-    uint32_t sector, count;
+    uint32_t sector, count, counts[NE_SECTOR_BAD + 1] = {0};
     memset(out, 0, sizeof *out);
     out->sectors = store->flash.sectors;
-    out->free = ne_count_of(store, NE_SECTOR_FREE);
-    out->hot = ne_count_of(store, NE_SECTOR_HOT);
-    out->sealed = ne_count_of(store, NE_SECTOR_SEALED);
-    out->dirty = ne_count_of(store, NE_SECTOR_DIRTY);
     out->damaged = store->damaged;
     out->erases_min = UINT32_MAX;
     out->oldest = INT64_MIN;
@@ -283,6 +280,7 @@ ne_status ne_usage_of(ne_store *store, ne_usage *out) {
             out->erases_min = count < out->erases_min ? count : out->erases_min;
             out->erases_max = count > out->erases_max ? count : out->erases_max;
         }
+        counts[store->kinds[sector]]++;
         if (store->kinds[sector] == NE_SECTOR_SEALED) {
             ne_page_head head;
             uint32_t at = store->content;
@@ -293,6 +291,10 @@ ne_status ne_usage_of(ne_store *store, ne_usage *out) {
             }
         }
     }
+    out->free = counts[NE_SECTOR_FREE];
+    out->hot = counts[NE_SECTOR_HOT];
+    out->sealed = counts[NE_SECTOR_SEALED];
+    out->dirty = counts[NE_SECTOR_DIRTY] + counts[NE_SECTOR_BAD];
     return NE_OK;
 }
 

@@ -247,68 +247,30 @@ static void set_value(ne_row *row, uint8_t type, uint64_t bits, const uint8_t *t
     }
 }
 
-static ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
-    for (;;) {
-        block of;
-        ne_status status;
-        if (cursor->row < cursor->rows && store->owner != cursor) {
-            status = load_page(store, cursor);
-            if (status == NE_OK) {
-                status = parse_block(store, cursor, cursor->key, &of);
-            }
-            if (status == NE_OK) {
-                status = load_block(store, cursor, &of, &cursor->type);
-            }
-            if (status != NE_OK) {
-                return status;
-            }
-        }
-        while (cursor->row < cursor->rows) {
-            uint32_t at = cursor->row++;
-            if (!is_in(cursor->query, (int64_t)store->times[at])) {
-                continue;
-            }
-            row->time = (int64_t)store->times[at];
-            row->series_bytes = cursor->name_bytes;
-            row->series = (const char *)store->page + cursor->name;
-            set_value(row, cursor->type, store->values[at], store->page + cursor->key_bytes);
-            return NE_OK;
-        }
-        status = next_block(store, cursor, &of);
-        if (status != NE_OK) {
-            return status;
-        }
-        status = load_block(store, cursor, &of, &cursor->type);
-        cursor->row = 0;
-        cursor->rows = status == NE_OK ? of.rows : 0;
-        cursor->name = (uint16_t)(of.key - store->page);
-        cursor->name_bytes = (uint16_t)of.key_bytes;
-        cursor->key_bytes = (uint32_t)(of.field - store->page); /* where places of text are counted from */
-        store->damaged += status == NE_CORRUPT;
-        if (status != NE_OK && status != NE_CORRUPT) {
-            return status;
-        }
-    }
-}
-
 /* ---- hot rows ---- */
 
-/* Adds the series whose definition is in store->frame to those of the query; its field is 0 if the query does not ask for it. */
-static void match_definition(ne_store *store, const ne_query *query, const ne_frame *frame) {
+/* Adds the series whose definition is in store->frame to those of the query; its field is 0 if the query does not ask for it. False if
+ * there is no room, because the sector was written with a larger series_max. */
+static bool match_definition(ne_store *store, const ne_query *query, const ne_frame *frame) {
     const uint8_t *payload = store->frame + NE_FRAME_HEAD;
-    ne_matched *match = &store->match[store->match_count++];
+    ne_matched *match = &store->match[store->match_count];
     ne_definition of;
     unsigned field;
+    if (store->match_count == store->series_max) {
+        return false;
+    }
+    store->match_count++;
     match->at = (uint16_t)(frame->payload - NE_FRAME_HEAD);
     match->field = 0;
     if (!ne_take_definition(store, frame, &of) || !key_matches(query, payload + 1, of.key_bytes)) {
-        return;
+        return true;
     }
     for (field = 0; field < of.fields && match->field == 0; field++) {
         if (name_is(query->field, payload + of.names[field], of.name_bytes[field])) {
             match->field = (uint8_t)(field + 1);
         }
     }
+    return true;
 }
 
 /* Matches the series that are defined before `cursor->at`, if another cursor used the room meanwhile. */
@@ -324,8 +286,8 @@ static ne_status load_match(ne_store *store, ne_cursor *cursor) {
         if (status != NE_OK) {
             return status == NE_END ? NE_CORRUPT : status;
         }
-        if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
-            match_definition(store, cursor->query, &frame);
+        if (frame.kind == NE_FRAME_SERIES && !match_definition(store, cursor->query, &frame)) {
+            return NE_UNSUPPORTED;
         }
         at = frame.next;
     }
@@ -343,7 +305,7 @@ static ne_status load_definition(ne_store *store, const ne_cursor *cursor, uint8
     store->defined_in = 0;
     status = ne_definition_of(store, cursor->sector, series, &frame, &store->defined);
     if (status == NE_OK) {
-        memcpy(store->key, store->frame + NE_FRAME_HEAD + 1, store->defined.key_bytes);
+        memcpy(store->shared.key, store->frame + NE_FRAME_HEAD + 1, store->defined.key_bytes);
         store->defined_in = cursor->sequence;
         store->defined_series = series;
     }
@@ -387,7 +349,7 @@ static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, ne_row *row) {
         return NE_CORRUPT;
     }
     row->time = plus(cursor->time, cursor->shift);
-    row->series = store->key;
+    row->series = store->shared.key;
     row->series_bytes = store->defined.key_bytes;
     set_value(row, store->defined.types[wanted], value, payload);
     return NE_OK;
@@ -416,7 +378,7 @@ static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
     if (status == NE_OK) {
         status = ne_frame_at(store, cursor->sector, cursor->at, true, &frame);
     }
-    if (status == NE_IO) {
+    if (status == NE_IO || status == NE_UNSUPPORTED) {
         return status;
     }
     if (status != NE_OK) {
@@ -427,8 +389,8 @@ static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
     in.at = store->frame + NE_FRAME_HEAD;
     in.end = in.at + frame.length;
     in.bad = false;
-    if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
-        match_definition(store, cursor->query, &frame);
+    if (frame.kind == NE_FRAME_SERIES && !match_definition(store, cursor->query, &frame)) {
+        return NE_UNSUPPORTED;
     }
     if (frame.kind <= NE_FRAME_ROWS && ne_take_rows(&in, &frame, &rows)) {
         cursor->frame_series = rows.series;
@@ -445,7 +407,7 @@ static ne_status next_frame(ne_store *store, ne_cursor *cursor) {
     return NE_OK;
 }
 
-static ne_status next_hot(ne_store *store, ne_cursor *cursor, ne_row *row) {
+static NE_APART ne_status next_hot(ne_store *store, ne_cursor *cursor, ne_row *row) {
     for (;;) {
         ne_status status;
         while (cursor->row < cursor->rows) {
@@ -459,24 +421,10 @@ static ne_status next_hot(ne_store *store, ne_cursor *cursor, ne_row *row) {
         }
         status = next_frame(store, cursor);
         if (status != NE_OK) {
+            cursor->stage = status == NE_END ? STAGE_END : STAGE_HOT;
             return status;
         }
     }
-}
-
-/* ---- cursors ---- */
-
-ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *cursor) {
-    if (query == NULL || query->field == NULL || query->start > query->end) {
-        return NE_INVALID;
-    }
-    memset(cursor, 0, sizeof *cursor);
-    cursor->query = query;
-    cursor->generation = store->generation;
-    cursor->sector = NE_NONE;
-    store->owner = store->owner == cursor ? NULL : store->owner;
-    store->reader = store->reader == cursor ? NULL : store->reader;
-    return NE_OK;
 }
 
 static void begin_hot(ne_cursor *cursor) {
@@ -486,24 +434,84 @@ static void begin_hot(ne_cursor *cursor) {
     cursor->row = cursor->rows = 0;
 }
 
+/* ---- sealed rows ---- */
+
+static NE_APART ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
+    for (;;) {
+        block of;
+        ne_status status;
+        if (cursor->row < cursor->rows && store->owner != cursor) {
+            status = load_page(store, cursor);
+            if (status == NE_OK) {
+                status = parse_block(store, cursor, cursor->key, &of);
+            }
+            if (status == NE_OK) {
+                status = load_block(store, cursor, &of, &cursor->type);
+            }
+            if (status != NE_OK) {
+                return status;
+            }
+        }
+        while (cursor->row < cursor->rows) {
+            uint32_t at = cursor->row++;
+            if (!is_in(cursor->query, (int64_t)store->times[at])) {
+                continue;
+            }
+            row->time = (int64_t)store->times[at];
+            row->series_bytes = cursor->name_bytes;
+            row->series = (const char *)store->page + cursor->name;
+            set_value(row, cursor->type, store->values[at], store->page + cursor->key_bytes);
+            return NE_OK;
+        }
+        status = next_block(store, cursor, &of);
+        if (status == NE_END) {
+            begin_hot(cursor);
+            return next_hot(store, cursor, row);
+        }
+        if (status != NE_OK) {
+            return status;
+        }
+        status = load_block(store, cursor, &of, &cursor->type);
+        cursor->row = 0;
+        cursor->rows = status == NE_OK ? of.rows : 0;
+        cursor->name = (uint16_t)(of.key - store->page);
+        cursor->name_bytes = (uint16_t)of.key_bytes;
+        cursor->key_bytes = (uint32_t)(of.field - store->page); /* where places of text are counted from */
+        store->damaged += status == NE_CORRUPT;
+        if (status != NE_OK && status != NE_CORRUPT) {
+            return status;
+        }
+    }
+}
+
+/* ---- cursors ---- */
+
+/* Nothing in the buffers is this cursor's. */
+static void forget(ne_store *store, const ne_cursor *cursor) {
+    store->owner = store->owner == cursor ? NULL : store->owner;
+    store->reader = store->reader == cursor ? NULL : store->reader;
+}
+
+ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *cursor) {
+    if (query == NULL || query->field == NULL || query->start > query->end) {
+        return NE_INVALID;
+    }
+    memset(cursor, 0, sizeof *cursor);
+    cursor->query = query;
+    cursor->generation = store->generation;
+    cursor->sector = NE_NONE;
+    forget(store, cursor);
+    return NE_OK;
+}
+
 ne_status ne_query_next(ne_store *store, ne_cursor *cursor, ne_row *row) {
-    ne_status status = NE_END;
     if (cursor->generation != store->generation) {
         return NE_CHANGED;
     }
-    if (cursor->stage == STAGE_SEALED) {
-        status = next_sealed(store, cursor, row);
-        if (status == NE_END) {
-            begin_hot(cursor);
-        }
+    if (cursor->stage == STAGE_END) {
+        return NE_END;
     }
-    if (cursor->stage == STAGE_HOT && status == NE_END) {
-        status = next_hot(store, cursor, row);
-        if (status == NE_END) {
-            cursor->stage = STAGE_END;
-        }
-    }
-    return status;
+    return cursor->stage == STAGE_SEALED ? next_sealed(store, cursor, row) : next_hot(store, cursor, row);
 }
 
 /* ---- rollups ---- */
@@ -557,7 +565,7 @@ static bool interval_of(const ne_query *query, int64_t width, size_t intervals, 
 }
 
 /* Adds a block from its statistics; false if it has none. */
-static bool add_statistics(const block *of, ne_rollup *to) {
+static NE_APART bool add_statistics(const block *of, ne_rollup *to) {
     ne_reader in = {of->statistics, of->end, false};
     const uint8_t *form = ne_take(&in, 1);
     ne_scale scale = {2, 0}; /* integers are decimals without digits behind the point */
@@ -636,7 +644,6 @@ ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne
         add_row(query, width, out, intervals, row.time, row.type >= NE_TEXT ? 0 : number_of((uint8_t)row.type, bits));
         status = NE_END;
     }
-    store->owner = store->owner == &cursor ? NULL : store->owner;
-    store->reader = store->reader == &cursor ? NULL : store->reader;
+    forget(store, &cursor);
     return status == NE_END ? NE_OK : status;
 }

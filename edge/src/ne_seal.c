@@ -79,31 +79,12 @@ ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_f
     return status;
 }
 
-/* What a seal is about. */
-typedef struct {
-    ne_store *store;
-    uint16_t sector;
-    uint32_t end; /* of the frames whose checksums hold */
-    ne_writer out;
-    ne_page_head head;
-    uint32_t first_page;
-    /* The index has `entries` row frames of the series `low` to `high`; times in it are counted from `origin`. The frame behind them is at
-     * `at`, and `chain` is the time that its own is counted from. */
-    uint16_t low, high, entries;
-    bool is_short; /* of room, or of bits for a time: frames of these series may be behind the index */
-    uint32_t at;
-    int64_t chain, origin;
-    /* The frame of a block's first row, and rows of it that are in blocks before; and of the row behind the block. */
-    uint16_t entry, skip, next_entry, next_skip;
-    bool is_sorted; /* its rows came in the order of their times */
-} sealing;
-
 #define TIMES NE_FIELDS_MAX
 /* Head, series, number of rows, a time. */
 #define PEEK 15u
 
 /* Reads no more of a frame than its head and what it says of series and first time. */
-static ne_status peek(sealing *it, ne_frame *frame) {
+static ne_status peek(ne_sealing *it, ne_frame *frame) {
     ne_store *store = it->store;
     uint32_t bytes = it->end - it->at < PEEK ? it->end - it->at : PEEK;
     ne_status status = ne_read_at(store, it->sector, it->at, store->frame, bytes);
@@ -115,7 +96,7 @@ static ne_status peek(sealing *it, ne_frame *frame) {
 }
 
 /* Enters a row frame, if it is of the series that the index is about; false if there is no room for it. */
-static bool enter(sealing *it, uint8_t series, int64_t time) {
+static bool enter(ne_sealing *it, uint8_t series, int64_t time) {
     ne_store *store = it->store;
     uint64_t offset;
     if (series < it->low || series >= it->high) {
@@ -135,7 +116,7 @@ static bool enter(sealing *it, uint8_t series, int64_t time) {
 
 /* Indexes frames from `at` on. The first time, when `end` is the end of the sector, all of them are looked at, checked and counted: frames
  * count up to the first whose checksum does not hold, for that one was never acknowledged, nor any behind it. */
-static ne_status scan(sealing *it, bool is_first, uint16_t *series) {
+static NE_APART ne_status scan(ne_sealing *it, bool is_first, uint16_t *series) {
     ne_store *store = it->store;
     ne_frame frame;
     ne_status status = NE_OK;
@@ -184,8 +165,9 @@ static ne_status scan(sealing *it, bool is_first, uint16_t *series) {
 
 /* Fills store->times, or store->values in the order of times, with rows of a series from those of `entry` on that are not in blocks. With the
  * times come the values of the first field, in the order of arrival: as a rule that is the same. */
-static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, size_t max, size_t *count) {
+static NE_APART ne_status collect(ne_sealing *it, uint8_t series, unsigned column, size_t max, size_t *count) {
     ne_store *store = it->store;
+    const ne_definition *of = &store->defined;
     uint16_t entry, skip = it->skip;
     ne_frame frame;
     *count = 0;
@@ -261,30 +243,25 @@ static void sort(ne_store *store, size_t n) {
 }
 
 /* Of integers, or of floats that `ne_page_encode` made integers of. */
-static void put_statistics(ne_writer *out, const uint64_t *values, size_t n, ne_scale scale) {
+static NE_APART void put_statistics(ne_writer *out, const uint64_t *values, size_t n, ne_scale scale) {
     const int64_t limit = (int64_t)1 << 52;
-    int64_t min = INT64_MAX, max = INT64_MIN, first = 0, last = 0;
+    int64_t min, max;
     uint64_t sum = 0;
     size_t row;
-    for (row = 0; row < n && scale.form != 0; row++) {
-        int64_t integer = (int64_t)values[row];
-        if (integer >= limit || integer <= -limit) {
-            scale.form = 0;
-        }
-        min = integer < min ? integer : min;
-        max = integer > max ? integer : max;
-        first = row == 0 ? integer : first;
-        last = integer;
-        sum += (uint64_t)integer;
+    ne_ends_of(values, 0, n, false, &min, &max);
+    if (scale.form == 0 || min <= -limit || max >= limit) {
+        ne_put_byte(out, 0);
+        return;
     }
-    ne_put_byte(out, scale.form != 0);
-    if (scale.form != 0) {
-        ne_put_zigzag(out, min);
-        ne_put_varint(out, (uint64_t)max - (uint64_t)min);
-        ne_put_varint(out, sum - (uint64_t)min * n);
-        ne_put_varint(out, (uint64_t)first - (uint64_t)min);
-        ne_put_varint(out, (uint64_t)last - (uint64_t)min);
+    for (row = 0; row < n; row++) {
+        sum += values[row] - (uint64_t)min;
     }
+    ne_put_byte(out, 1);
+    ne_put_zigzag(out, min);
+    ne_put_varint(out, (uint64_t)max - (uint64_t)min);
+    ne_put_varint(out, sum);
+    ne_put_varint(out, values[0] - (uint64_t)min);
+    ne_put_varint(out, values[n - 1] - (uint64_t)min);
 }
 
 /* Encoding a column takes the room of a frame: frames are read again behind it. */
@@ -293,14 +270,11 @@ static uint64_t *encode_room(ne_store *store) {
 }
 
 /* Text as PLAIN: the lengths, then the bytes, from the flash straight into the page. */
-static ne_status put_text(sealing *it, uint8_t type, size_t n) {
+static ne_status put_text(ne_sealing *it, uint8_t type, size_t n) {
     ne_store *store = it->store;
-    uint8_t head[4] = {16, 0, 0, 0};
     ne_status status = NE_OK;
     size_t row;
-    head[1] = type;
-    ne_put16(head + 2, (uint16_t)n);
-    ne_put(&it->out, head, 4);
+    ne_page_begin(&it->out, PLAIN, type, n);
     for (row = 0; row < n; row++) {
         store->times[row] = store->values[row] & 0xffffffff;
     }
@@ -317,19 +291,15 @@ static ne_status put_text(sealing *it, uint8_t type, size_t n) {
     return status;
 }
 
-/* Appends a block of at most `rows` rows of a series; `out.full` if the page has no room for it. */
-static ne_status put_block(sealing *it, uint8_t series, size_t *rows) {
+/* Collects at most `rows` rows of a series for a block, sorted by their times; the definition is in store->defined then. */
+static NE_APART ne_status begin_block(ne_sealing *it, uint8_t series, size_t *rows) {
     ne_store *store = it->store;
-    ne_definition of;
     ne_frame frame;
-    ne_scale scale;
     size_t n, row;
-    unsigned field;
-    uint8_t *length;
-    int64_t min, max;
-    ne_status status = ne_definition_of(store, it->sector, series, &frame, &of);
+    ne_status status = ne_definition_of(store, it->sector, series, &frame, &store->defined);
     if (status == NE_OK) {
-        status = collect(it, series, &of, TIMES, *rows, &n);
+        it->definition = frame.payload - NE_FRAME_HEAD;
+        status = collect(it, series, TIMES, *rows, &n);
     }
     if (status != NE_OK) {
         return status;
@@ -345,65 +315,88 @@ static ne_status put_block(sealing *it, uint8_t series, size_t *rows) {
     } else {
         sort(store, n);
     }
-    min = (int64_t)store->times[0];
-    max = (int64_t)store->times[n - 1];
+    it->min = (int64_t)store->times[0];
+    it->max = (int64_t)store->times[n - 1];
     if (it->head.blocks == 0) {
-        it->head.base = min;
+        it->head.base = it->min;
     }
-    status = ne_frame_at(store, it->sector, frame.payload - NE_FRAME_HEAD, false, &frame);
-    if (status != NE_OK) {
-        return status;
-    }
-    ne_put_varint(&it->out, of.key_bytes);
-    ne_put(&it->out, store->frame + NE_FRAME_HEAD + 1, of.key_bytes);
-    ne_put_varint(&it->out, n);
-    ne_put_varint(&it->out, of.fields);
-    ne_put_zigzag(&it->out, (int64_t)((uint64_t)min - (uint64_t)it->head.base));
-    ne_put_varint(&it->out, (uint64_t)max - (uint64_t)min);
     for (row = 0; row < n; row++) {
         store->times[row] -= (uint64_t)it->head.base;
     }
-    length = it->out.at;
+    return NE_OK;
+}
+
+/* What a column begins with: that of times with what the whole block does. */
+static ne_status put_names(ne_sealing *it, unsigned column, size_t n) {
+    const ne_definition *of = &it->store->defined;
+    const uint8_t *payload = it->store->frame + NE_FRAME_HEAD;
+    ne_frame frame;
+    ne_status status = ne_frame_at(it->store, it->sector, it->definition, false, &frame);
+    if (column != TIMES) {
+        ne_put_byte(&it->out, of->name_bytes[column]);
+        ne_put(&it->out, payload + of->names[column], of->name_bytes[column]);
+        return status;
+    }
+    ne_put_varint(&it->out, of->key_bytes);
+    ne_put(&it->out, payload + 1, of->key_bytes);
+    ne_put_varint(&it->out, n);
+    ne_put_varint(&it->out, of->fields);
+    ne_put_zigzag(&it->out, (int64_t)((uint64_t)it->min - (uint64_t)it->head.base));
+    ne_put_varint(&it->out, (uint64_t)it->max - (uint64_t)it->min);
+    return status;
+}
+
+/* Appends a column of `n` rows: times or a field with its statistics. */
+static ne_status put_column(ne_sealing *it, uint8_t series, unsigned column, size_t n) {
+    ne_store *store = it->store;
+    uint8_t type = column == TIMES ? (uint8_t)NE_INT : store->defined.types[column];
+    ne_status status = put_names(it, column, n);
+    uint8_t *length = it->out.at;
+    ne_scale scale;
+    size_t ignored;
     ne_put(&it->out, "\0\0", 2);
-    ne_page_encode(&it->out, NE_INT, store->times, n, &scale, encode_room(store));
-    if (it->out.full) {
-        return NE_OK;
+    /* Values of the first field came with the times. */
+    if (status == NE_OK && column != TIMES && (column > 0 || !it->is_sorted)) {
+        status = collect(it, series, column, n, &ignored);
+    }
+    scale.form = 0;
+    if (status == NE_OK && type >= NE_TEXT) {
+        status = put_text(it, type, n);
+    } else if (status == NE_OK) {
+        ne_page_encode(&it->out, type, column == TIMES ? store->times : store->values, n, &scale, encode_room(store));
+        scale.form = type == NE_BOOL ? 1 : scale.form;
+    }
+    if (status != NE_OK || it->out.full) {
+        return status;
     }
     ne_put16(length, (uint16_t)(it->out.at - length - 2));
-    for (field = 0; field < of.fields; field++) {
-        status = ne_frame_at(store, it->sector, frame.payload - NE_FRAME_HEAD, false, &frame);
-        if (status == NE_OK) {
-            ne_put_byte(&it->out, of.name_bytes[field]);
-            ne_put(&it->out, store->frame + NE_FRAME_HEAD + of.names[field], of.name_bytes[field]);
-            length = it->out.at;
-            ne_put(&it->out, "\0\0", 2);
-        }
-        if (status == NE_OK && (field > 0 || !it->is_sorted)) {
-            status = collect(it, series, &of, field, n, &row);
-        }
-        scale.form = 0;
-        if (status == NE_OK && of.types[field] >= NE_TEXT) {
-            status = put_text(it, of.types[field], n);
-        } else if (status == NE_OK) {
-            ne_page_encode(&it->out, of.types[field], store->values, n, &scale, encode_room(store));
-            scale.form = of.types[field] == NE_BOOL ? 1 : scale.form;
-        }
-        if (status != NE_OK || it->out.full) {
-            return status;
-        }
-        ne_put16(length, (uint16_t)(it->out.at - length - 2));
+    if (column != TIMES) {
         put_statistics(&it->out, store->values, n, scale);
     }
-    if (it->out.full) {
-        return NE_OK;
+    return NE_OK;
+}
+
+/* Appends a block of at most `rows` rows of a series; `out.full` if the page has no room for it. */
+static ne_status put_block(ne_sealing *it, uint8_t series, size_t *rows) {
+    unsigned field;
+    ne_status status = begin_block(it, series, rows);
+    if (status != NE_OK || *rows == 0) {
+        return status;
     }
-    it->head.min = it->head.blocks == 0 || min < it->head.min ? min : it->head.min;
-    it->head.max = it->head.blocks == 0 || max > it->head.max ? max : it->head.max;
+    status = put_column(it, series, TIMES, *rows);
+    for (field = 0; field < it->store->defined.fields && status == NE_OK && !it->out.full; field++) {
+        status = put_column(it, series, field, *rows);
+    }
+    if (status != NE_OK || it->out.full) {
+        return status;
+    }
+    it->head.min = it->head.blocks == 0 || it->min < it->head.min ? it->min : it->head.min;
+    it->head.max = it->head.blocks == 0 || it->max > it->head.max ? it->max : it->head.max;
     it->head.blocks++;
     return NE_OK;
 }
 
-static void begin_page(sealing *it) {
+static void begin_page(ne_sealing *it) {
     uint8_t *page = it->store->page;
     it->out.start = it->out.at = page + NE_PAGE_HEAD;
     it->out.end = page + it->store->page_max - 4;
@@ -411,17 +404,15 @@ static void begin_page(sealing *it) {
     it->head.blocks = 0;
 }
 
-static ne_status end_page(sealing *it, bool is_last) {
+static NE_APART ne_status end_page(ne_sealing *it, bool is_last) {
     ne_store *store = it->store;
     uint8_t *page = store->page;
     uint32_t body = (uint32_t)(it->out.at - page);
-    memset(page, 0, NE_PAGE_HEAD);
-    memcpy(page, "NMDP", 4);
-    page[4] = 1;
+    memcpy(page, "NMDP\1", 5);
     page[5] = is_last ? NE_PAGE_LAST : 0;
     ne_put16(page + 6, (uint16_t)(store->next_page - it->first_page));
     ne_put32(page + 8, body + 4);
-    ne_put16(page + 12, it->head.blocks);
+    ne_put32(page + 12, it->head.blocks);
     ne_put64(page + 16, store->next_page);
     ne_put64(page + 24, (uint64_t)it->head.base);
     ne_put64(page + 32, (uint64_t)it->head.min);
@@ -434,7 +425,7 @@ static ne_status end_page(sealing *it, bool is_last) {
 }
 
 /* Puts the rows of a series that are in the index into blocks. */
-static ne_status put_series(sealing *it, uint8_t series) {
+static ne_status put_series(ne_sealing *it, uint8_t series) {
     size_t most = it->store->block_rows;
     ne_status status;
     it->entry = it->skip = 0;
@@ -476,54 +467,55 @@ static unsigned frames_of(const ne_store *store, unsigned series) {
 }
 
 ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
-    sealing it;
+    ne_sealing *it = &store->shared.seal;
     uint16_t series = 0;
     unsigned index;
     bool is_indexed;
     ne_status status;
-    memset(&it, 0, sizeof it);
-    it.store = store;
-    it.sector = sector;
+    memset(it, 0, sizeof *it);
+    it->store = store;
+    it->sector = sector;
     store->owner = NULL;
+    store->defined_in = 0;
     store->match_count = 0;
-    it.at = store->content;
-    it.end = store->flash.sector_bytes;
-    it.high = 256;
-    status = scan(&it, true, &series);
+    it->at = store->content;
+    it->end = store->flash.sector_bytes;
+    it->high = 256;
+    status = scan(it, true, &series);
     if (status != NE_OK) {
         return status;
     }
-    is_indexed = !it.is_short; /* all frames at once */
-    it.head.boot = ne_hot_boot(store, sector);
-    it.head.source = store->sequences[sector];
-    it.first_page = store->next_page;
-    begin_page(&it);
-    for (it.low = 0; it.low < series && status == NE_OK; it.low = it.high) {
+    is_indexed = !it->is_short; /* all frames at once */
+    it->head.boot = ne_hot_boot(store, sector);
+    it->head.source = store->sequences[sector];
+    it->first_page = store->next_page;
+    begin_page(it);
+    for (it->low = 0; it->low < series && status == NE_OK; it->low = it->high) {
         unsigned frames = 0;
-        it.high = it.low;
-        while (it.high < series && (is_indexed || it.high == it.low || frames + frames_of(store, it.high) <= store->index_max)) {
-            frames += frames_of(store, it.high++);
+        it->high = it->low;
+        while (it->high < series && (is_indexed || it->high == it->low || frames + frames_of(store, it->high) <= store->index_max)) {
+            frames += frames_of(store, it->high++);
         }
-        it.at = is_indexed ? it.end : store->content;
-        it.chain = 0;
+        it->at = is_indexed ? it->end : store->content;
+        it->chain = 0;
         do {
             if (!is_indexed) {
-                status = scan(&it, false, &series);
-                if (it.is_short && it.high > it.low + 1) {
+                status = scan(it, false, &series);
+                if (it->is_short && it->high > it->low + 1) {
                     /* Times that are far apart: one series at a time has its windows wherever they must be. */
-                    it.high = (uint16_t)(it.low + 1);
-                    it.at = store->content;
-                    it.chain = 0;
+                    it->high = (uint16_t)(it->low + 1);
+                    it->at = store->content;
+                    it->chain = 0;
                     continue;
                 }
             }
-            for (index = it.low; index < it.high && status == NE_OK; index++) {
-                status = put_series(&it, (uint8_t)index);
+            for (index = it->low; index < it->high && status == NE_OK; index++) {
+                status = put_series(it, (uint8_t)index);
             }
-        } while (status == NE_OK && it.at < it.end);
+        } while (status == NE_OK && it->at < it->end);
     }
     if (status != NE_OK) {
         return status;
     }
-    return it.head.blocks > 0 ? end_page(&it, true) : NE_OK;
+    return it->head.blocks > 0 ? end_page(it, true) : NE_OK;
 }

@@ -50,29 +50,26 @@ uint32_t ne_count_of(const ne_store *store, uint8_t kind) {
     return count;
 }
 
-uint16_t ne_sector_after(const ne_store *store, uint8_t kind, uint32_t after) {
-    uint32_t sector;
+/* The sector of this kind whose sequence is nearest to `from`, on one side of it. */
+static uint16_t nearest(const ne_store *store, uint8_t kind, uint32_t from, bool is_after) {
+    uint32_t sector, least = UINT32_MAX;
     uint16_t found = NE_NONE;
     for (sector = 0; sector < store->flash.sectors; sector++) {
-        if (store->kinds[sector] == kind && store->sequences[sector] > after &&
-            (found == NE_NONE || store->sequences[sector] < store->sequences[found])) {
+        uint32_t sequence = store->sequences[sector], distance = is_after ? sequence - from : from - sequence;
+        if (store->kinds[sector] == kind && sequence != from && (sequence > from) == is_after && distance < least) {
+            least = distance;
             found = (uint16_t)sector;
         }
     }
     return found;
 }
 
-/* The sector of this kind with the greatest sequence below `before`, or NE_NONE. */
+uint16_t ne_sector_after(const ne_store *store, uint8_t kind, uint32_t after) {
+    return nearest(store, kind, after, true);
+}
+
 uint16_t ne_sector_before(const ne_store *store, uint8_t kind, uint32_t before) {
-    uint32_t sector;
-    uint16_t found = NE_NONE;
-    for (sector = 0; sector < store->flash.sectors; sector++) {
-        if (store->kinds[sector] == kind && store->sequences[sector] < before &&
-            (found == NE_NONE || store->sequences[sector] > store->sequences[found])) {
-            found = (uint16_t)sector;
-        }
-    }
-    return found;
+    return nearest(store, kind, before, false);
 }
 
 bool ne_is_erased(const uint8_t *bytes, size_t n) {
@@ -98,14 +95,15 @@ ne_status ne_erase_count(ne_store *store, uint16_t sector, uint32_t *count) {
     return NE_OK;
 }
 
-static ne_status erase(ne_store *store, uint16_t sector) {
+static NE_APART ne_status erase(ne_store *store, uint16_t sector) {
     uint8_t header[HEADER_BYTES] = {0};
     uint32_t count;
     ne_status status = ne_erase_count(store, sector, &count);
     if (status == NE_IO) {
         return status;
     }
-    store->kinds[sector] = NE_SECTOR_DIRTY;
+    /* A sector that cannot be erased must not keep the others from it: it is left alone until the store is opened again. */
+    store->kinds[sector] = NE_SECTOR_BAD;
     if (store->flash.erase(store->flash.context, (uint32_t)sector * store->flash.sector_bytes) != 0) {
         return NE_IO;
     }
@@ -244,12 +242,15 @@ ne_status ne_append_page(ne_store *store, uint32_t bytes) {
         store->sealed_end = store->content;
     }
     status = ne_program(store, store->sealed, store->sealed_end, store->page, bytes);
+    store->next_page++;
+    if (status != NE_OK && ne_page_check(store, store->sealed, store->sealed_end, bytes) == NE_OK) {
+        /* It is there all the same, and would count besides the rows that it was made of. */
+        status = NE_OK;
+    }
     if (status == NE_OK) {
         store->sealed_end += padded;
-        store->next_page++;
     } else {
         store->sealed = NE_NONE;
-        store->next_page++;
     }
     return status;
 }
@@ -274,7 +275,7 @@ static bool is_expired(ne_store *store, uint16_t sector) {
     uint32_t at = store->content;
     while (ne_page_head_at(store, sector, at, &head) == NE_OK) {
         int64_t shift = ne_shift_of(store, head.boot);
-        if ((head.boot != 0 && shift == 0) || head.max + shift >= store->retain_before) {
+        if ((head.boot != 0 && shift == 0) || (int64_t)((uint64_t)head.max + (uint64_t)shift) >= store->retain_before) {
             return false;
         }
         at += ne_pad(store, head.bytes);
@@ -292,26 +293,42 @@ static uint16_t any_of(const ne_store *store, uint8_t kind) {
     return NE_NONE;
 }
 
-ne_status ne_maintain(ne_store *store) {
-    uint16_t sector = hot_to_seal(store), dirty = any_of(store, NE_SECTOR_DIRTY), oldest = oldest_sealed(store);
+/* What upkeep is about next: a hot sector to seal, a dirty or sealed one to erase, or NE_NONE. */
+static NE_APART uint16_t next_sector(ne_store *store) {
     uint32_t free_sectors = ne_count_of(store, NE_SECTOR_FREE);
-    ne_status status;
-    if (sector != NE_NONE && free_sectors >= RESERVE) {
-        status = ne_seal_sector(store, sector);
-        store->generation++;
-        if (status == NE_OK) {
-            store->sealed_through = store->sequences[sector];
-            store->kinds[sector] = NE_SECTOR_DIRTY;
-        }
-        return status;
-    }
+    uint16_t sector = free_sectors >= store->reserve ? hot_to_seal(store) : NE_NONE;
     /* What is dirty goes before anything sealed: a hot sector must not outlive the pages that say it was sealed. */
-    if (dirty != NE_NONE) {
-        return erase(store, dirty);
+    if (sector == NE_NONE) {
+        sector = any_of(store, NE_SECTOR_DIRTY);
     }
-    if (oldest != NE_NONE && (free_sectors <= RESERVE || is_expired(store, oldest))) {
-        store->generation++;
-        return erase(store, oldest);
+    if (sector == NE_NONE) {
+        sector = oldest_sealed(store);
+        if (sector != NE_NONE && free_sectors > store->reserve && !is_expired(store, sector)) {
+            sector = NE_NONE;
+        }
     }
-    return NE_END;
+    return sector;
+}
+
+ne_status ne_maintain(ne_store *store) {
+    uint16_t sector = next_sector(store);
+    ne_status status;
+    if (sector == NE_NONE) {
+        return NE_END;
+    }
+    store->generation += store->kinds[sector] != NE_SECTOR_DIRTY;
+    if (store->kinds[sector] != NE_SECTOR_HOT) {
+        return erase(store, sector);
+    }
+    status = ne_seal_sector(store, sector);
+    if (status == NE_OK) {
+        store->sealed_through = store->sequences[sector];
+        store->kinds[sector] = NE_SECTOR_DIRTY;
+    } else if (status == NE_FULL) {
+        /* Rows of many series may take less than their pages: with as little room again it would fail for ever, and the history would go to
+         * make that room. */
+        store->reserve++;
+        status = NE_OK;
+    }
+    return status;
 }

@@ -4,14 +4,14 @@
 
 #include "ne_internal.h"
 
-enum { NE_SECTOR_DIRTY = 0, NE_SECTOR_FREE = 1, NE_SECTOR_HOT = 2, NE_SECTOR_SEALED = 3 };
+enum { NE_SECTOR_DIRTY = 0, NE_SECTOR_FREE = 1, NE_SECTOR_HOT = 2, NE_SECTOR_SEALED = 3, NE_SECTOR_BAD = 4 };
 
 #define NE_NONE 0xffffu /* no sector */
 
 #define ERASE_MAGIC 0x454c4d4eu /* "NMLE" */
 #define HEADER_BYTES 16u
 #define SECTORS_MIN 6u
-/* Free sectors that a hot sector leaves for sealing. */
+/* Free sectors that a hot sector leaves for sealing: what a seal takes as a rule. */
 #define RESERVE 2u
 
 /* Frames of hot sectors: kind and length (2 bytes), payload, CRC32C. */
@@ -54,6 +54,27 @@ typedef struct {
     uint16_t names[NE_FIELDS_MAX];
 } ne_definition;
 
+/* What a seal is about. */
+typedef struct {
+    struct ne_store *store;
+    uint16_t sector;
+    uint32_t end; /* of the frames whose checksums hold */
+    ne_writer out;
+    ne_page_head head;
+    uint32_t first_page;
+    /* The index has `entries` row frames of the series `low` to `high`; times in it are counted from `origin`. The frame behind them is at
+     * `at`, and `chain` is the time that its own is counted from. */
+    uint16_t low, high, entries;
+    bool is_short; /* of room, or of bits for a time: frames of these series may be behind the index */
+    uint32_t at;
+    int64_t chain, origin;
+    /* The frame of a block's first row, and rows of it that are in blocks before; and of the row behind the block. */
+    uint16_t entry, skip, next_entry, next_skip;
+    bool is_sorted; /* its rows came in the order of their times */
+    uint32_t definition; /* where that of the block's series is */
+    int64_t min, max; /* times of the block */
+} ne_sealing;
+
 /* A series of a hot sector that is read. */
 typedef struct {
     uint16_t at;   /* of the frame that defines it */
@@ -71,6 +92,7 @@ struct ne_store {
     uint16_t last_taken;
     uint32_t next_sequence, next_page;
 
+    uint16_t reserve; /* more than RESERVE once a seal took more */
     uint16_t hot; /* the sector that is appended to, or NE_NONE */
     uint32_t hot_end;
     int64_t hot_time;
@@ -101,13 +123,17 @@ struct ne_store {
     uint16_t ahead; /* bytes of frames that wait in `frame` to be programmed with the next one */
     uint8_t digits; /* of the decimal that was inserted last */
     uint8_t in_vain; /* floats for which digits are not looked for */
-    /* The definition that a cursor read last: of which sector, of which series. Its key is in `key`. */
+    /* The definition that a cursor read last: of which sector, of which series. Its key is in `shared.key`. A seal takes both: then no
+     * definition is known, and cursors that were open are no longer good. */
     uint8_t defined_series;
     uint32_t defined_in;
     ne_definition defined;
     uint8_t *frame; /* the bytes of `frame_words`, which encoding a column takes as its room */
     uint64_t frame_words[(NE_FRAME_MAX + 7) / 8];
-    char key[NE_KEY_MAX + 1];
+    union {
+        char key[NE_KEY_MAX + 1];
+        ne_sealing seal;
+    } shared;
 };
 
 typedef struct {
