@@ -25,7 +25,7 @@ use crate::execution::{Job, Piece, Running};
 use crate::rows::Encoding;
 use crate::settings::Settings;
 use crate::shared::{Number, Shared};
-use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused, SHUTDOWN};
+use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused, SHUTDOWN, SUCCESS};
 use crate::statement::Statement;
 use crate::values::moment::Zone;
 use crate::wire::frames::{Frames, Message, ReadError, Received, Refusal};
@@ -327,12 +327,25 @@ where
                 biased;
                 piece = running.next() => return match piece {
                     Some(Piece::Failed(refused)) => Err(Stop::Refused(Box::new(in_words(*refused)))),
-                    Some(piece) => Ok(piece),
+                    Some(piece) => {
+                        self.tell_notices(&piece);
+                        Ok(piece)
+                    }
                     None => Err(Refused::from(nilometer_service::Error::Stopping).into()),
                 },
                 is_there = self.frames.is_there() => if !is_there {
                     return Err(Stop::Gone);
                 },
+            }
+        }
+    }
+
+    /// Writes what a statement that is done tells beside its answer.
+    fn tell_notices(&mut self, piece: &Piece) {
+        if matches!(piece, Piece::Done { .. } | Piece::Complete { .. }) {
+            for text in self.settings.notices().take() {
+                let notice = Refused::new(SUCCESS, text);
+                replies::notice(&mut self.out, "NOTICE", &notice);
             }
         }
     }
