@@ -84,9 +84,9 @@ impl Sql {
             answers.push(answer);
         }
         if let Some(counted) = &calls.counted {
-            let nulls = |batch: &RecordBatch| match counted.has_nulls {
-                true => 0,
-                false => batch.columns().first().map_or(0, |it| it.null_count()),
+            let nulls = |batch: &RecordBatch| {
+                let first = batch.columns().first().filter(|_| !counted.has_nulls);
+                first.map_or(0, |column| column.null_count())
             };
             let rows = answers.iter().map(|batch| batch.num_rows() - nulls(batch));
             let answer = count(rows.sum(), &counted.heading)?;

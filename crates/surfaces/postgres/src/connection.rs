@@ -326,9 +326,14 @@ where
             tokio::select! {
                 biased;
                 piece = running.next() => return match piece {
-                    Some(Piece::Failed(refused)) => Err(Stop::Refused(Box::new(in_words(*refused)))),
+                    Some(Piece::Failed(refused)) => {
+                        self.tell_notices();
+                        Err(Stop::Refused(Box::new(in_words(*refused))))
+                    }
                     Some(piece) => {
-                        self.tell_notices(&piece);
+                        if matches!(piece, Piece::Done { .. } | Piece::Complete { .. }) {
+                            self.tell_notices();
+                        }
                         Ok(piece)
                     }
                     None => Err(Refused::from(nilometer_service::Error::Stopping).into()),
@@ -340,13 +345,11 @@ where
         }
     }
 
-    /// Writes what a statement that is done tells beside its answer.
-    fn tell_notices(&mut self, piece: &Piece) {
-        if matches!(piece, Piece::Done { .. } | Piece::Complete { .. }) {
-            for text in self.settings.notices().take() {
-                let notice = Refused::new(SUCCESS, text);
-                replies::notice(&mut self.out, "NOTICE", &notice);
-            }
+    /// Writes what a statement that has ended, well or not, tells beside its answer.
+    fn tell_notices(&mut self) {
+        for text in self.settings.notices().take() {
+            let notice = Refused::new(SUCCESS, text);
+            replies::notice(&mut self.out, "NOTICE", &notice);
         }
     }
 

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use datafusion::logical_expr::Volatility;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, ObjectName, SelectItem, SetExpr, Statement as SqlStatement,
+    Expr, GroupByExpr, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as SqlStatement,
 };
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use nilometer_engine::Snapshot;
@@ -49,7 +49,7 @@ impl Expansion<'_> {
 
 /// The last part of a name.
 fn name_of(name: &ObjectName) -> String {
-    let last = name.0.last().and_then(|part| part.as_ident());
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
     last.map(|last| Name::from(last).text).unwrap_or_default()
 }
 

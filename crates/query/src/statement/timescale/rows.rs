@@ -121,7 +121,11 @@ fn first_argument(function: &mut ast::Function) -> Option<&mut Expr> {
 
 /// The name of a function of chunks.
 fn is_of_chunks(function: &ast::Function) -> bool {
-    let last = function.name.0.last().and_then(|part| part.as_ident());
+    let last = function
+        .name
+        .0
+        .last()
+        .and_then(ast::ObjectNamePart::as_ident);
     last.is_some_and(|last| OF_CHUNKS.contains(&Name::from(last).text.as_str()))
 }
 
