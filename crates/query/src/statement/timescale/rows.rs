@@ -57,7 +57,7 @@ pub(super) fn counted_outside(statement: &ast::Statement) -> Option<ast::Stateme
     let TableFactor::Derived { subquery, .. } = &from.relation else {
         return None;
     };
-    // Written out, it is the same with the subquery in the place of the sign.
+    // Nothing stands beside the count and the subquery: no WHERE, no GROUP BY, no LIMIT.
     let mut bare = query.clone();
     if let SetExpr::Select(select) = bare.body.as_mut() {
         select.from.clear();
@@ -119,7 +119,7 @@ fn first_argument(function: &mut ast::Function) -> Option<&mut Expr> {
     }
 }
 
-/// The name of a function of chunks.
+/// Whether a function compresses or decompresses a chunk.
 fn is_of_chunks(function: &ast::Function) -> bool {
     let last = function
         .name
@@ -129,7 +129,7 @@ fn is_of_chunks(function: &ast::Function) -> bool {
     last.is_some_and(|last| OF_CHUNKS.contains(&Name::from(last).text.as_str()))
 }
 
-/// The outer of two calls alone, with a sign in the place of the inner one, which takes its place in the statement.
+/// The outer of two calls alone, with NULL where its argument goes; the inner one takes its place in the statement.
 fn outer(statement: &mut ast::Statement) -> Option<ast::Statement> {
     let mut alone = statement.clone();
     without_rows(&mut alone);
