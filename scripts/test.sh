@@ -69,6 +69,8 @@ postgres() {
     python3 scripts/postgresql/clients.py || failed=1
     # The same statements to PostgreSQL itself.
     python3 scripts/postgresql/differential.py || failed=1
+    # Statements that TimescaleDB has answered.
+    python3 scripts/postgresql/timescaledb.py || failed=1
     # What pg_dump writes, restored by PostgreSQL.
     python3 scripts/postgresql/dump.py || failed=1
     return "$failed"

@@ -284,6 +284,14 @@ pub enum Error {
         /// The table.
         table: String,
     },
+    /// Whoever asked for a rewrite of a table does not want it any more.
+    #[error(
+        "the rewrite of table \"{table}\" for other tags was stopped, and the table stays as it was"
+    )]
+    RewriteStopped {
+        /// The table.
+        table: String,
+    },
     /// The columns or settings of a table changed again and again while it was written anew.
     #[error(
         "table \"{table}\" was changed otherwise again and again while it was rewritten for other tags, and stays as it was; try again when nobody adds columns to it"

@@ -10,7 +10,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
-use nilometer_service::{Executor, Running};
+use nilometer_engine::Error as EngineError;
+use nilometer_service::define::{self, Asked};
+use nilometer_service::{Client, Executor, Running};
 
 use crate::error::Error;
 use crate::limits::attempt::Attempt;
@@ -89,6 +91,25 @@ impl Queries {
             scope,
         };
         attempt.start()
+    }
+}
+
+/// The same for a change that may write the rows of a table anew: it ends soon after its statement has to.
+pub(crate) async fn changing<T: Send + 'static>(
+    (executor, running): (&Arc<dyn Executor>, &Running),
+    client: Option<&Arc<Client>>,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let asked = Asked {
+        stop: running.stop().clone(),
+        notices: client.map(|client| Arc::clone(&client.notices)),
+    };
+    let done = blocking(executor, move || define::asked_by(asked, work)).await;
+    match done {
+        Err(stopped @ Error::Engine(EngineError::RewriteStopped { .. })) => {
+            Err(running.ended().map_or(stopped, Error::from))
+        }
+        done => done,
     }
 }
 

@@ -32,6 +32,7 @@ pub use change::{
 pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
 pub use error::{DefineError, Object, Part};
+pub use hypertables::asked::{Asked, asked_by};
 pub use hypertables::chunks::{
     CHUNK_SCHEMA, Chunk, ChunkRange, TimeBound, chunks_of, drop_chunks, table_by_id, table_bytes,
 };

@@ -5,6 +5,7 @@
 
 pub(crate) mod advisory;
 pub(crate) mod bytea;
+pub(crate) mod notices;
 pub(crate) mod numbers;
 pub(crate) mod params;
 pub(crate) mod sets;
@@ -33,6 +34,7 @@ use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use crate::write::acquisition::Acquisitions;
 use advisory::SessionLocks;
+use notices::SessionNotices;
 use numbers::SessionNumbers;
 use params::Params;
 use sets::SetStream;
@@ -107,6 +109,8 @@ pub struct Client {
     pub numbers: Arc<SessionNumbers>,
     /// Its advisory locks.
     pub locks: Arc<SessionLocks>,
+    /// What it is told beside answers.
+    pub notices: Arc<SessionNotices>,
 }
 
 impl Session {

@@ -46,6 +46,7 @@ pub use language::advisory::{
     AdvisoryKey, AdvisoryLocks, AdvisoryMode, AdvisoryNumber, SessionLocks,
 };
 pub use language::bytea::bytes_of_text;
+pub use language::notices::SessionNotices;
 pub use language::numbers::SessionNumbers;
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};

@@ -36,7 +36,8 @@ impl Engine {
     /// Makes tags of fields of text or integers of a table with rows, named as [`TableSchema::arrow_schema`] shows them: as
     /// [`Self::make_tags`] does for one without. Readers and writers go on meanwhile; writers of the table wait for the last step.
     /// Durable on return. The table has another [`TableSchema::id`] then, and the same [`TableSchema::kept_id`]. With `few` columns
-    /// that have nearly as many values as there are rows are refused.
+    /// that have nearly as many values as there are rows are refused. Once `stop` says so, it ends with [`Error::RewriteStopped`]
+    /// before the next rows, and the table stays as it was.
     pub fn rewrite_tags(
         self: &Arc<Self>,
         database: &str,
@@ -44,7 +45,12 @@ impl Engine {
         table: &str,
         columns: &[String],
         few: bool,
+        stop: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
+        if stop() {
+            let table = table.to_owned();
+            return Err(Error::RewriteStopped { table });
+        }
         let name = [database, schema, table].map(str::to_owned);
         let Some(rewriting) = self.begin_rewrite(name.clone()) else {
             let table = table.to_owned();
@@ -54,7 +60,7 @@ impl Engine {
             let Some([from, to]) = self.begin_copy(&name, columns)? else {
                 return Ok(());
             };
-            let done = self.fill_and_swap(&rewriting, (&from, &to), &name, few);
+            let done = self.fill_and_swap(&rewriting, (&from, &to), &name, (few, stop));
             rewriting.release();
             if let Ok(true) = done {
                 return Ok(());
@@ -75,7 +81,7 @@ impl Engine {
         rewriting: &Rewriting<'_>,
         (from, to): (&Arc<TableSchema>, &Arc<TableSchema>),
         name: &[String; 3],
-        few: bool,
+        (few, stop): (bool, &dyn Fn() -> bool),
     ) -> Result<bool, Error> {
         let mut copying = Copying {
             session: Session::in_schema(Arc::clone(self), &name[0], Some(&name[1]))?,
@@ -84,6 +90,7 @@ impl Engine {
             from,
             to,
             few,
+            stop,
         };
         self.watch_rewrite(rewriting, from.id)?;
         copying.copy(self, &self.snapshot(), (&(i64::MIN..=i64::MAX), true))?;
@@ -93,6 +100,7 @@ impl Engine {
             }
         }
         copying.make_up(self, true)?;
+        copying.check_stop()?;
         self.put_in_place(from, to)
     }
 }
@@ -105,9 +113,20 @@ struct Copying<'a> {
     from: &'a Arc<TableSchema>,
     to: &'a Arc<TableSchema>,
     few: bool,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Copying<'_> {
+    /// Fails once whoever asked for the rewrite does not want it any more.
+    fn check_stop(&self) -> Result<(), Error> {
+        if (self.stop)() {
+            return Err(Error::RewriteStopped {
+                table: self.from.name.clone(),
+            });
+        }
+        Ok(())
+    }
+
     /// Copies again what lies in times that were written to since the last step; returns how many rows that were. `hold` = writers
     /// wait from here on, so nothing comes after.
     fn make_up(&mut self, engine: &Arc<Engine>, hold: bool) -> Result<u64, Error> {
@@ -148,6 +167,7 @@ impl Copying<'_> {
         let cuts = weights.cuts_within(SLICE_ROWS, SLICE_BYTES);
         let cuts = cuts.into_iter().filter(|cut| cut < time.end());
         for end in cuts.chain([*time.end()]) {
+            self.check_stop()?;
             if end >= start {
                 copied += self.copy_slice(snapshot, start..=end)?;
             }
@@ -192,6 +212,7 @@ impl Copying<'_> {
         scan.read_rows(self.from.id, |rows| parts.push(rows))?;
         let mut copied = 0;
         for rows in parts {
+            self.check_stop()?;
             let layers = &snapshot.moment().layers;
             let written = self
                 .session

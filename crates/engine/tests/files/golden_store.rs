@@ -244,7 +244,7 @@ fn make(folder: &Path) {
 /// Makes a field of a table with rows a tag: the table is another one that belongs to the same.
 fn rewrite(engine: &Arc<Engine>, database: &str, table: &str, column: &str) {
     let columns = [column.to_owned()];
-    let done = engine.rewrite_tags(database, "public", table, &columns, false);
+    let done = engine.rewrite_tags(database, "public", table, &columns, false, &|| false);
     done.unwrap();
 }
 

@@ -667,7 +667,7 @@ fn staged_rows_are_in_a_table_whose_tags_change_meanwhile() {
         };
         let tags = ["note".to_owned()];
         engine
-            .rewrite_tags("d", "public", "m", &tags, false)
+            .rewrite_tags("d", "public", "m", &tags, false, &|| false)
             .unwrap();
         staging.join().unwrap();
         let mut expected: Vec<String> = before

@@ -179,3 +179,31 @@ fn slots_are_those_with_rows_wherever_these_are_and_whatever_was_deleted() {
     assert_eq!(slots(DAY), [-2, 4, 5, 90]);
     assert_eq!(slots(i64::MAX), [-1, 0]);
 }
+
+/// `compress_chunk` of a day whose partition had been widened over the days beside it tried for two minutes and was refused: the rows of
+/// those were still in the mixed segment that the day's own file came from, and no run was found that had the one without the other.
+#[test]
+fn a_day_becomes_cold_again_after_its_partition_was_widened_over_rows_of_the_same_flush() {
+    let engine = open(&MemoryDisk::new());
+    engine.create_database("d").unwrap();
+    write(&engine, 10..13);
+    let before = everything(&engine).unwrap();
+    let id = table(&engine).id;
+    for tier in [Tier::Cold, Tier::Hot] {
+        for of in [10, 11] {
+            let converted = engine.convert(id, day(of), tier).unwrap();
+            assert_eq!(converted, Converted::Done);
+        }
+    }
+    engine.settle().unwrap();
+    while engine.maintain().unwrap() != Maintained::Idle {}
+    for of in [10, 11, 12] {
+        let converted = engine.convert(id, day(of), Tier::Cold).unwrap();
+        assert_eq!(converted, Converted::Done, "day {of}: {:?}", tiers(&engine));
+    }
+    assert_eq!(
+        tiers(&engine),
+        (BTreeSet::from([10, 11, 12]), BTreeSet::new())
+    );
+    assert_eq!(everything(&engine).unwrap(), before);
+}

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -19,7 +19,7 @@ use nilometer_service::Running;
 use super::Sql;
 use crate::answer::Answer;
 use crate::error::Error;
-use crate::execution::blocking;
+use crate::execution::changing;
 use crate::statement::name::{Name, NameScope};
 use crate::statement::{Call, CallOfRows, Statement, What};
 use crate::write::call::{self, Done};
@@ -39,7 +39,7 @@ impl Sql {
     ) -> Result<Answer, Error> {
         // Before anything is changed: a column may be none of its answer.
         let places = chosen(&call::schema(&call), &call)?;
-        let answer = self.called(&call, &place).await?;
+        let answer = self.called(&call, &place, &running).await?;
         let answer = shown(answer, &call, places.as_deref())?;
         if call.is_procedure {
             return Ok(Answer::of_rows(0, running, self.options()));
@@ -66,11 +66,30 @@ impl Sql {
         drop(rows);
         let mut answers = Vec::with_capacity(asked.len());
         for call in &asked {
-            answers.push(self.called(call, &place).await?);
+            let mut answer = self.called(call, &place, &running).await?;
+            for nth in 0..calls.calls_of_answers() {
+                let value = literal(answer.column(0), 0)?;
+                if value == Value::Null {
+                    // What is called of no chunk answers none.
+                    let column = new_null_array(answer.column(0).data_type(), 1);
+                    let schema = call::schema(&calls.stand_in()?);
+                    answer = RecordBatch::try_new(schema, vec![column])
+                        .map_err(|error| Error::internal(error.to_string()))?;
+                } else {
+                    answer = self
+                        .called(&calls.of_answer(nth, &value)?, &place, &running)
+                        .await?;
+                }
+            }
+            answers.push(answer);
         }
-        if let Some(heading) = &calls.counted {
-            let rows = answers.iter().map(RecordBatch::num_rows).sum();
-            let answer = count(rows, heading)?;
+        if let Some(counted) = &calls.counted {
+            let nulls = |batch: &RecordBatch| {
+                let first = batch.columns().first().filter(|_| !counted.has_nulls);
+                first.map_or(0, |column| column.null_count())
+            };
+            let rows = answers.iter().map(|batch| batch.num_rows() - nulls(batch));
+            let answer = count(rows.sum(), &counted.heading)?;
             return Ok(Answer::of_batch(answer, running, self.options()));
         }
         let answer = match answers.first() {
@@ -93,14 +112,19 @@ impl Sql {
                 Ok(Some(shown(empty, call, places.as_deref())?.schema()))
             }
             Statement::CallOfRows(calls) => Ok(Some(match &calls.counted {
-                Some(heading) => count(0, heading)?.schema(),
+                Some(counted) => count(0, &counted.heading)?.schema(),
                 None => call::schema(&calls.stand_in()?),
             })),
             _ => Ok(None),
         }
     }
 
-    async fn called(&self, asked: &Call, place: &NameScope) -> Result<RecordBatch, Error> {
+    async fn called(
+        &self,
+        asked: &Call,
+        place: &NameScope,
+        running: &Running,
+    ) -> Result<RecordBatch, Error> {
         let shared = self.shared();
         if let What::RunJob(id) = asked.what {
             call::check_job(&shared.engine, &self.principal, id)?;
@@ -114,7 +138,8 @@ impl Sql {
             let (principal, zone) = (self.principal.clone(), self.zone.clone());
             let (place, asked) = (place.clone(), asked.clone());
             let run = move || call::run(&engine, &jobs, &principal, place, &zone, &asked);
-            match blocking(&shared.executor, run).await? {
+            let by = (&shared.executor, running);
+            match changing(by, self.client.as_ref(), run).await? {
                 Done::Answer(batch) => return Ok(batch),
                 Done::Busy(chunk) if tries >= BUSY_MAX => return Err(call::busy(&chunk)),
                 Done::Busy(_) => {

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use nilometer_service::Running;
 use nilometer_service::define::Change;
 
 use super::Sql;
 use crate::error::Error;
-use crate::execution::blocking;
+use crate::execution::changing;
 use crate::statement::WrittenChange;
 use crate::statement::name::NameScope;
 use crate::tables::catalogue::ReadContext;
@@ -22,6 +23,7 @@ impl Sql {
         reading: &ReadContext,
         place: NameScope,
         written: WrittenChange,
+        running: &Running,
     ) -> Result<(), Error> {
         if let Some((name, query)) = write::change::new_view(&place, &written)? {
             describe::check_view(reading, &name, query).await?;
@@ -45,6 +47,7 @@ impl Sql {
             }
             write::change::run(&engine, &principal, place, written)
         };
-        blocking(&self.shared().executor, change).await
+        let by = (&self.shared().executor, running);
+        changing(by, self.client.as_ref(), change).await
     }
 }

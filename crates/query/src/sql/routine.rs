@@ -1,14 +1,17 @@
 //! Functions and procedures of SQL, carried out.
 //!
-//! Does: write calls of functions out in the statements that make them, run the statements of a procedure as one transaction, run the
-//! jobs of procedures. Does not: keep them (`nilometer_service::define` does), or read their bodies (`statement/routine.rs` does).
+//! Does: check what is to be kept, run the statements of a procedure as one transaction, run the
+//! jobs of procedures. Does not: keep them (`nilometer_service::define` does), read their bodies (`statement/routine.rs` does), or write
+//! calls of functions out (`inline.rs` does).
+
+mod inline;
 
 use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
-use datafusion::sql::sqlparser::ast::ObjectName;
-use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement as SqlStatement};
 use futures::{FutureExt, StreamExt};
 use nilometer_engine::{DEFAULT_SCHEMA, Snapshot};
 use nilometer_service::define::{self, Change, NewRoutine, Part, Routine};
@@ -20,15 +23,9 @@ use super::Sql;
 use crate::Params;
 use crate::error::{Error, Position};
 use crate::execution::{Queries, blocking};
-use crate::statement::name::{NameScope, Path, always_quoted, literal};
-use crate::statement::routine::{self, Argument, ProcedureCall, bare_calls};
+use crate::statement::name::{NameScope, Path, literal};
+use crate::statement::routine::{self, Argument, ProcedureCall};
 use crate::statement::{self, Bounds, Statement, WrittenChange};
-
-/// Functions that call each other inside each other.
-const DEPTH_MAX: usize = 8;
-
-/// Tokens of a statement with its functions written out: functions that call each other several times would be without bound.
-const TOKENS_MAX: usize = 1 << 16;
 
 /// Says what jobs of procedures do, and who asks functions what is now. Neither holds the queries, which hold the jobs.
 pub(super) fn register(queries: &Arc<Queries>) {
@@ -75,86 +72,6 @@ async fn run(queries: Weak<Queries>, context: JobContext) -> Result<JobEnd, Serv
 }
 
 impl Sql {
-    /// The tokens of a statement with the calls of functions of the store written out, and whether there were any.
-    pub(super) fn expanded(
-        &self,
-        database: &str,
-        tokens: Vec<TokenWithSpan>,
-    ) -> Result<(Vec<TokenWithSpan>, bool), Error> {
-        let (tokens, is_expanded) = self.expanded_within(database, tokens, 0)?;
-        if is_expanded {
-            statement::check_expanded(&tokens, Bounds::of(self.options()))?;
-        }
-        Ok((tokens, is_expanded))
-    }
-
-    fn expanded_within(
-        &self,
-        database: &str,
-        tokens: Vec<TokenWithSpan>,
-        depth: usize,
-    ) -> Result<(Vec<TokenWithSpan>, bool), Error> {
-        let calls = bare_calls(&tokens);
-        let session = self.shared().session();
-        let is_own = |name: &str| {
-            !session.scalar_functions().contains_key(name)
-                && !session.aggregate_functions().contains_key(name)
-        };
-        if !calls.iter().any(|call| is_own(&call.name)) {
-            return Ok((tokens, false));
-        }
-        let snapshot = self.shared().engine.snapshot();
-        let default = self.schema_of(&snapshot, database);
-        let bounds = Bounds::of(self.options());
-        let mut out = Vec::with_capacity(tokens.len());
-        let mut done = 0;
-        for call in calls.iter().filter(|call| is_own(&call.name)) {
-            let schema = call.schema.as_deref().unwrap_or(&default);
-            let found = define::routine(&snapshot, database, schema, &call.name);
-            let Some(function) = found.filter(|it| !it.is_procedure) else {
-                continue;
-            };
-            if depth == DEPTH_MAX {
-                return Err(Error::Plan {
-                    message: format!(
-                        "functions call each other more than {DEPTH_MAX} times, \"{}\" at last; one of them may call itself",
-                        call.name
-                    ),
-                    position: None,
-                });
-            }
-            let written = format!("({})", value_query(&function));
-            let own = statement::tokens(&written, bounds)?;
-            let (own, _) = self.expanded_within(database, own, depth + 1)?;
-            out.extend(
-                tokens
-                    .get(done..call.from)
-                    .unwrap_or_default()
-                    .iter()
-                    .cloned(),
-            );
-            let span = tokens.get(call.from).map(|token| token.span);
-            out.extend(own.into_iter().map(|mut token| {
-                // What is wrong in it is shown at its call.
-                token.span = span.unwrap_or(token.span);
-                token
-            }));
-            done = call.to;
-            if out.len() > TOKENS_MAX {
-                return Err(Error::Plan {
-                    message: format!(
-                        "with its functions written out the statement has more than {TOKENS_MAX} words; call \"{}\" less often, or once in a subquery",
-                        call.name
-                    ),
-                    position: None,
-                });
-            }
-        }
-        let is_expanded = done > 0;
-        out.extend(tokens.get(done..).unwrap_or_default().iter().cloned());
-        Ok((out, is_expanded))
-    }
-
     fn schema_of(&self, snapshot: &Snapshot, database: &str) -> String {
         let default = || snapshot.default_schema(database);
         let own = self.schema.clone().or_else(default);
@@ -165,7 +82,7 @@ impl Sql {
     pub(super) async fn value_of(&self, function: &Routine) -> Result<i64, Error> {
         let name = &function.name;
         let sql = self.in_schema(&name.schema);
-        let text = format!("SELECT CAST(({}) AS BIGINT)", query_of(function));
+        let text = format!("SELECT CAST(({}\n) AS BIGINT)", query_of(function));
         let mut answer = Box::pin(sql.query(&name.database, &text)).await?;
         let mut found = None;
         while let Some(batch) = answer.next().await {
@@ -232,7 +149,10 @@ impl Sql {
         let bounds = Bounds::of(self.options());
         let statements = routine::statements(&new.body, bounds)?;
         let is_query = match statements.as_slice() {
-            [one] => matches!(parsed(one, bounds)?, Statement::Query(_)),
+            [one] if function.parameters.is_empty() => {
+                matches!(parsed(one, bounds)?, Statement::Query(_))
+            }
+            [one] => is_query(one, bounds)?,
             _ => false,
         };
         if !is_query {
@@ -242,7 +162,24 @@ impl Sql {
             });
         }
         let sql = self.in_schema(&function.name.schema);
-        let query = value_query(function);
+        // Each parameter is one of the statement, of its type.
+        let arguments = function.parameters.iter().enumerate();
+        let arguments = arguments.map(|(nth, parameter)| Argument {
+            name: parameter.name.clone(),
+            text: format!("CAST(${} AS {})", nth + 1, parameter.of),
+        });
+        let arguments: Vec<Argument> = arguments.collect();
+        let place = NameScope {
+            database: function.name.database.clone(),
+            schema: function.name.schema.clone(),
+        };
+        let snapshot = self.shared().engine.snapshot();
+        let has_column = |table: &ObjectName, column: &str| {
+            let name = Path::of(table).ok().and_then(|it| it.table(&place).ok());
+            name.is_some_and(|it| has_column(&snapshot, &it.name(), column))
+        };
+        let body = routine::bound(query_of(function), bounds, (name, &arguments), &has_column)?;
+        let query = format!("SELECT CAST(({body}\n) AS {})", function.returns);
         let described = Box::pin(sql.described(&function.name.database, &query, &[]));
         described.await.map(drop)
     }
@@ -370,6 +307,15 @@ impl Sql {
     }
 }
 
+/// Whether a statement with parameters is a SELECT.
+fn is_query(text: &str, bounds: Bounds) -> Result<bool, Error> {
+    let parsed = statement::parse_unfilled(statement::tokens(text, bounds)?, text)?;
+    Ok(matches!(
+        parsed,
+        Some(DfStatement::Statement(statement)) if matches!(*statement, SqlStatement::Query(_))
+    ))
+}
+
 fn parsed(text: &str, bounds: Bounds) -> Result<Statement, Error> {
     statement::parse(text, bounds, &Params::new())
 }
@@ -377,16 +323,6 @@ fn parsed(text: &str, bounds: Bounds) -> Result<Statement, Error> {
 /// The SELECT of a function, without what ends it.
 fn query_of(function: &Routine) -> &str {
     function.body.trim().trim_end_matches(';').trim_end()
-}
-
-/// A query of what a function answers, in a column of its name.
-fn value_query(function: &Routine) -> String {
-    format!(
-        "SELECT CAST(({}) AS {}) AS {}",
-        query_of(function),
-        function.returns,
-        always_quoted(&function.name.table)
-    )
 }
 
 /// Whether what has a name has a column of another; of a view nobody knows it without planning it.
@@ -407,8 +343,29 @@ fn arguments(
     given: &[(Option<String>, String)],
     at: Option<Position>,
 ) -> Result<Vec<Argument>, Error> {
+    let names: Vec<Option<&String>> = given.iter().map(|(name, _)| name.as_ref()).collect();
+    let matched = matched(procedure, &names, at)?.into_iter();
+    let all = procedure.parameters.iter().zip(matched);
+    let all = all.map(|(parameter, given_at)| {
+        let value = given_at.and_then(|nth| given.get(nth));
+        let value = value.map(|(_, value)| value).or(parameter.default.as_ref());
+        let value = value.map_or("NULL", String::as_str);
+        Argument {
+            name: parameter.name.clone(),
+            text: format!("CAST({value} AS {})", parameter.of),
+        }
+    });
+    Ok(all.collect())
+}
+
+/// Which of the arguments each parameter has, by place or by name; `None` = its default.
+fn matched(
+    routine: &Routine,
+    given: &[Option<&String>],
+    at: Option<Position>,
+) -> Result<Vec<Option<usize>>, Error> {
     let mismatch = || {
-        let shown = procedure.parameters.iter().map(|it| {
+        let shown = routine.parameters.iter().map(|it| {
             let name = if it.name.is_empty() {
                 String::new()
             } else {
@@ -417,38 +374,38 @@ fn arguments(
             format!("{name}{}", it.of)
         });
         let shown: Vec<String> = shown.collect();
+        let what = if routine.is_procedure {
+            "procedure"
+        } else {
+            "function"
+        };
         Error::Definition {
             message: format!(
-                "procedure {} is called with other arguments than it has; it is {}({})",
-                procedure.name.table,
-                procedure.name.table,
+                "{what} {} is called with other arguments than it has; it is {}({})",
+                routine.name.table,
+                routine.name.table,
                 shown.join(", ")
             ),
             fault: Fault::UnknownFunction,
             position: at,
         }
     };
-    let is_known = |name: &String| procedure.parameters.iter().any(|it| it.name == *name);
-    let named = given.iter().filter_map(|(name, _)| name.as_ref());
-    if given.len() > procedure.parameters.len() || !named.clone().all(is_known) {
+    let is_known = |name: &&String| routine.parameters.iter().any(|it| it.name == **name);
+    let mut named = given.iter().flatten();
+    if given.len() > routine.parameters.len() || !named.all(is_known) {
         return Err(mismatch());
     }
-    let mut all = Vec::with_capacity(procedure.parameters.len());
-    for (nth, parameter) in procedure.parameters.iter().enumerate() {
-        let placed = given.get(nth).filter(|(name, _)| name.is_none());
-        let mut by_name = given
-            .iter()
-            .filter(|(name, _)| name.as_ref() == Some(&parameter.name));
-        let value = match (placed, by_name.next()) {
+    let mut all = Vec::with_capacity(routine.parameters.len());
+    for (nth, parameter) in routine.parameters.iter().enumerate() {
+        let placed = given.get(nth).filter(|name| name.is_none()).map(|_| nth);
+        let by_name = given.iter().position(|name| *name == Some(&parameter.name));
+        let found = match (placed, by_name) {
             (Some(_), Some(_)) => return Err(mismatch()),
-            (Some((_, value)), None) | (None, Some((_, value))) => Some(value),
-            (None, None) => parameter.default.as_ref(),
+            (Some(nth), None) | (None, Some(nth)) => Some(nth),
+            (None, None) if parameter.default.is_some() => None,
+            (None, None) => return Err(mismatch()),
         };
-        let value = value.ok_or_else(mismatch)?;
-        all.push(Argument {
-            name: parameter.name.clone(),
-            text: format!("CAST({value} AS {})", parameter.of),
-        });
+        all.push(found);
     }
     Ok(all)
 }

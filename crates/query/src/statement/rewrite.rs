@@ -568,9 +568,12 @@ fn name_time_bucket_arguments(function: &mut Function) {
         };
         let value = value.clone();
         let value = match name.value.to_lowercase().as_str() {
-            "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
+            // Of another type it is as it is: a date or a clock belongs to a time that is one.
+            "origin" if matches!(&value, Expr::Value(it) if matches!(it.value, Value::SingleQuotedString(_))) => {
+                cast(value, DataType::Timestamp(None, TimezoneInfo::Tz))
+            }
             "offset" => interval(value),
-            "bucket_width" | "ts" | "timezone" => value,
+            "origin" | "bucket_width" | "ts" | "timezone" => value,
             _ => continue,
         };
         *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));

@@ -3,6 +3,8 @@
 //! Does: cut a body into statements, find where a parameter stands. Does not: know what is kept, or run anything
 //! (`sql/routine.rs` does both).
 
+mod calls;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as DfStatement;
@@ -17,6 +19,7 @@ use super::name::{Name, Path, position};
 use super::{Bounds, parse_unfilled, tokens};
 use crate::error::{Error, Position, syntax};
 use crate::walk;
+pub(crate) use calls::{Call, calls};
 
 /// What stands in the place of a parameter.
 #[derive(Debug)]
@@ -107,8 +110,63 @@ pub(crate) fn bound(
     (routine, arguments): (&str, &[Argument]),
     has_column: &dyn Fn(&ObjectName, &str) -> bool,
 ) -> Result<String, Error> {
+    let names: Vec<&str> = arguments.iter().map(|it| it.name.as_str()).collect();
+    let found = parameters(text, bounds, (routine, &names), has_column)?;
+    let mut out = String::new();
+    let mut done = 0;
+    for place in found.places {
+        out.push_str(text.get(done..place.from).unwrap_or_default());
+        out.push_str(
+            arguments
+                .get(place.parameter)
+                .map_or("", |it| it.text.as_str()),
+        );
+        done = place.to;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    Ok(out)
+}
+
+/// Where a parameter stands in a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Its first byte.
+    pub(crate) from: usize,
+    /// The byte behind its last.
+    pub(crate) to: usize,
+    /// Which parameter, from 0.
+    pub(crate) parameter: usize,
+}
+
+/// A statement of a body, read.
+pub(crate) struct Parameters {
+    /// In their order.
+    pub(crate) places: Vec<Place>,
+    /// Its tokens.
+    pub(crate) tokens: Vec<TokenWithSpan>,
+    /// The statement; `None` = it is none.
+    pub(crate) statement: Option<Box<SqlStatement>>,
+    /// Tables that it reads.
+    pub(crate) tables: Vec<ObjectName>,
+    /// Names that it gives to tables, and to columns of subqueries.
+    pub(crate) given: Vec<String>,
+}
+
+/// Where the parameters of these names stand in a statement of a body.
+pub(crate) fn parameters(
+    text: &str,
+    bounds: Bounds,
+    (routine, names): (&str, &[&str]),
+    has_column: &dyn Fn(&ObjectName, &str) -> bool,
+) -> Result<Parameters, Error> {
     let tokens = tokens(text, bounds)?;
-    let mut places: Vec<(usize, usize, &str)> = Vec::new();
+    let mut found = Parameters {
+        places: Vec::new(),
+        tokens: tokens.clone(),
+        statement: None,
+        tables: Vec::new(),
+        given: Vec::new(),
+    };
     for token in &tokens {
         let Token::Placeholder(written) = &token.token else {
             continue;
@@ -117,78 +175,95 @@ pub(crate) fn bound(
         let number = written
             .strip_prefix('$')
             .and_then(|it| it.parse::<usize>().ok());
-        let argument = number.and_then(|number| arguments.get(number.checked_sub(1)?));
-        let argument = argument.ok_or_else(|| Error::Parameter {
+        let parameter = number.and_then(|number| number.checked_sub(1));
+        let parameter = parameter.filter(|it| *it < names.len());
+        let parameter = parameter.ok_or_else(|| Error::Parameter {
             name: written.clone(),
-            reason: format!("{routine} has {} parameters", arguments.len()),
+            reason: format!("{routine} has {} parameters", names.len()),
             position: at,
         })?;
         if let Some(at) = at {
             let from = offset(text, at);
-            places.push((from, from + written.len(), &argument.text));
+            let to = from + written.len();
+            found.places.push(Place {
+                from,
+                to,
+                parameter,
+            });
         }
     }
     if let Some(DfStatement::Statement(statement)) = parse_unfilled(tokens, text)? {
         let scope = Scope::of(&statement);
-        let is_taken = |name: &str| scope.tables.iter().any(|table| has_column(table, name));
-        let mut wrong = None;
-        let _ = walk::expressions(statement.as_ref(), &mut |expr| {
-            let named = match expr {
-                Expr::Identifier(name) => Some((name, name)),
-                // With the name of the procedure in front it is the parameter in any case.
-                Expr::CompoundIdentifier(names) => match names.as_slice() {
-                    [of, name] if Name::from(of).text == routine => Some((of, name)),
-                    _ => None,
-                },
+        let named = named_places(text, &statement, (routine, names), &scope, has_column)?;
+        found.places.extend(named);
+        found.tables = scope.tables;
+        found.given = scope.inner;
+        found.given.extend(scope.aliases);
+        found.statement = Some(statement);
+    }
+    found.places.sort_unstable();
+    found.places.dedup();
+    Ok(found)
+}
+
+/// Where parameters stand by their names.
+fn named_places(
+    text: &str,
+    statement: &SqlStatement,
+    (routine, names): (&str, &[&str]),
+    scope: &Scope,
+    has_column: &dyn Fn(&ObjectName, &str) -> bool,
+) -> Result<Vec<Place>, Error> {
+    let is_taken = |name: &str| scope.tables.iter().any(|table| has_column(table, name));
+    let mut places = Vec::new();
+    let mut wrong = None;
+    let _ = walk::expressions(statement, &mut |expr| {
+        let named = match expr {
+            Expr::Identifier(name) => Some((name, name)),
+            // With the name of the procedure in front it is the parameter in any case.
+            Expr::CompoundIdentifier(names) => match names.as_slice() {
+                [of, name] if Name::from(of).text == routine => Some((of, name)),
                 _ => None,
-            };
-            let Some((first, name)) = named else {
-                return ControlFlow::Continue(());
-            };
-            let wanted = Name::from(name).text;
-            let argument = arguments
-                .iter()
-                .find(|it| !it.name.is_empty() && it.name == wanted);
-            let Some(argument) = argument else {
-                return ControlFlow::Continue(());
-            };
-            let is_alone = std::ptr::eq(first, name);
-            if is_alone && is_taken(&wanted) {
-                return ControlFlow::Continue(());
-            }
-            if is_alone && scope.inner.contains(&wanted) {
-                wrong = Some(Error::Plan {
-                    message: format!(
-                        "\"{wanted}\" is a parameter and a column of a subquery; write {routine}.{wanted}, or give the column another name"
-                    ),
-                    position: position(name.span),
-                });
-                return ControlFlow::Break(());
-            }
-            if let (Some(from), Some(last)) = (position(first.span), position(name.span)) {
-                places.push((
-                    offset(text, from),
-                    offset(text, last) + width(name),
-                    &argument.text,
-                ));
-            }
-            ControlFlow::Continue(())
-        });
-        if let Some(wrong) = wrong {
-            return Err(wrong);
+            },
+            _ => None,
+        };
+        let Some((first, name)) = named else {
+            return ControlFlow::Continue(());
+        };
+        let wanted = Name::from(name).text;
+        let mut all = names.iter();
+        let parameter = all.position(|it| !it.is_empty() && **it == wanted);
+        let Some(parameter) = parameter else {
+            return ControlFlow::Continue(());
+        };
+        let is_alone = std::ptr::eq(first, name);
+        if is_alone && is_taken(&wanted) {
+            return ControlFlow::Continue(());
         }
-    }
-    places.sort_unstable();
-    places.dedup();
-    let mut out = String::new();
-    let mut done = 0;
-    for (from, to, argument) in places {
-        out.push_str(text.get(done..from).unwrap_or_default());
-        out.push_str(argument);
-        done = to;
-    }
-    out.push_str(text.get(done..).unwrap_or_default());
-    Ok(out)
+        if is_alone && scope.inner.contains(&wanted) {
+            wrong = Some(Error::Plan {
+                message: format!(
+                    "\"{wanted}\" is a parameter and a column of a subquery; write {routine}.{wanted}, or give the column another name"
+                ),
+                position: position(name.span),
+            });
+            return ControlFlow::Break(());
+        }
+        if let (Some(from), Some(last)) = (position(first.span), position(name.span)) {
+            places.push(Place {
+                from: offset(text, from),
+                to: offset(text, last) + width(name),
+                parameter,
+            });
+        }
+        ControlFlow::Continue(())
+    });
+    wrong.map_or(Ok(places), Err)
+}
+
+/// The byte at which a position of a statement is.
+pub(crate) fn offset_of(text: &str, at: Position) -> usize {
+    offset(text, at)
 }
 
 /// Bytes of a name as it is written.
@@ -206,6 +281,8 @@ struct Scope {
     tables: Vec<ObjectName>,
     /// Columns that subqueries name.
     inner: Vec<String>,
+    /// Other names of tables.
+    aliases: Vec<String>,
 }
 
 impl Scope {
@@ -221,6 +298,15 @@ impl Scope {
             statement => walk::visit(statement, &mut scope),
         }
         scope
+    }
+
+    fn alias(&mut self, alias: Option<&ast::TableAlias>) {
+        if let Some(alias) = alias {
+            self.aliases.push(Name::from(&alias.name).text);
+            let columns = alias.columns.iter();
+            self.inner
+                .extend(columns.map(|column| Name::from(&column.name).text));
+        }
     }
 
     fn inner(&mut self, query: &Query) {
@@ -244,75 +330,23 @@ impl Visitor for Scope {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+            self.aliases.push(Name::from(&table.alias.name).text);
             self.inner(&table.query);
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &ast::TableFactor) -> ControlFlow<()> {
-        if let ast::TableFactor::Derived { subquery, .. } = factor {
-            self.inner(subquery);
+        match factor {
+            ast::TableFactor::Derived {
+                subquery, alias, ..
+            } => {
+                self.alias(alias.as_ref());
+                self.inner(subquery);
+            }
+            ast::TableFactor::Table { alias, .. } => self.alias(alias.as_ref()),
+            _ => {}
         }
         ControlFlow::Continue(())
     }
-}
-
-/// A call without arguments.
-#[derive(Debug)]
-pub(crate) struct BareCall {
-    /// Its first token.
-    pub(crate) from: usize,
-    /// The one behind its last.
-    pub(crate) to: usize,
-    /// A schema, if one is said.
-    pub(crate) schema: Option<String>,
-    pub(crate) name: String,
-}
-
-/// The words that statements begin with in which functions are called.
-const CALLING: [&str; 7] = [
-    "select", "with", "insert", "update", "delete", "explain", "values",
-];
-
-/// The calls without arguments of a statement.
-pub(crate) fn bare_calls(tokens: &[TokenWithSpan]) -> Vec<BareCall> {
-    let own: Vec<(usize, &Token)> = tokens
-        .iter()
-        .enumerate()
-        .map(|(at, token)| (at, &token.token))
-        .filter(|(_, token)| !matches!(token, Token::Whitespace(_)))
-        .collect();
-    let begins = own.iter().find_map(|(_, token)| match token {
-        Token::Word(word) => Some(word.value.to_ascii_lowercase()),
-        _ => None,
-    });
-    if !begins.is_some_and(|word| CALLING.contains(&word.as_str())) {
-        return Vec::new();
-    }
-    let name = |token: &Token| match token {
-        Token::Word(word) => Some(match word.quote_style {
-            None => word.value.to_ascii_lowercase(),
-            Some(_) => word.value.clone(),
-        }),
-        _ => None,
-    };
-    let mut found = Vec::new();
-    for (nth, window) in own.windows(3).enumerate() {
-        let [(at, word), (_, Token::LParen), (last, Token::RParen)] = window else {
-            continue;
-        };
-        let Some(called) = name(word) else { continue };
-        let before = |back: usize| nth.checked_sub(back).and_then(|at| own.get(at));
-        let (from, schema) = match (before(1), before(2)) {
-            (Some((_, Token::Period)), Some((from, schema))) => (*from, name(schema)),
-            _ => (*at, None),
-        };
-        found.push(BareCall {
-            from,
-            to: last + 1,
-            schema,
-            name: called,
-        });
-    }
-    found
 }

@@ -200,6 +200,12 @@ impl Setting {
         duration_ns(self.text()?).map_err(|why| self.refuse(why))
     }
 
+    /// A width of chunks.
+    fn width_ns(&self) -> Result<i64, Error> {
+        let span = span(self.text()?).map_err(|why| self.refuse(why))?;
+        width_ns(span).ok_or_else(|| self.refuse("it is longer than 292 years".to_owned()))
+    }
+
     /// A retention: a length of time, `forever`, or `default` for what the schema says.
     fn retention_ns(&self) -> Result<Option<i64>, Error> {
         match self.text()?.to_ascii_lowercase().as_str() {
@@ -276,6 +282,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                 let number = setting.text()?.trim().parse().ok();
                 wish.interval = Some(Interval {
                     ns: match number {
+                        None if setting.name == "tsdb.chunk_interval" => Some(setting.width_ns()?),
                         None => Some(setting.duration_ns()?),
                         Some(_) => None,
                     },
@@ -439,6 +446,14 @@ pub(crate) fn span(text: &str) -> Result<Span, String> {
         Some(span) => Ok(span),
         None => duration_ns(text).map(Span::of_ns),
     }
+}
+
+/// A width of chunks: a month is 30 days, as in `TimescaleDB`. `None` = it does not fit.
+pub(crate) fn width_ns(span: Span) -> Option<i64> {
+    const MONTH_NS: i64 = 30 * 86_400 * 1_000_000_000;
+    i64::from(span.months)
+        .checked_mul(MONTH_NS)
+        .and_then(|months| months.checked_add(span.ns))
 }
 
 /// A rule for duplicates as the setting has it.

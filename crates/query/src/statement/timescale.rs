@@ -6,11 +6,11 @@
 mod arguments;
 mod policies;
 mod refresh;
+mod rows;
 pub(crate) mod together;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
-    SetExpr, TableFactor, Value,
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::JobChange;
@@ -21,9 +21,11 @@ use nilometer_service::define::{
 
 use super::name::Name;
 use crate::error::{Error, Position};
-use arguments::{Arguments, Given, given};
+use arguments::{Arguments, Given};
 
 pub(crate) use arguments::Bound;
+pub(crate) use rows::CallOfRows;
+pub(super) use rows::read_rows;
 
 /// The functions that are a statement of their own.
 const NAMES: [&str; 4] = [
@@ -33,8 +35,8 @@ const NAMES: [&str; 4] = [
     "set_partitioning_interval",
 ];
 
-/// Tokens in front of the function's name that are looked at.
-const FRONT_MAX: usize = 8;
+/// Tokens in front of the function's name that are looked at: `SELECT count(*) AS n FROM (SELECT f`.
+const FRONT_MAX: usize = 12;
 
 /// A call that changes a table.
 #[derive(Debug, Clone)]
@@ -87,17 +89,6 @@ pub(crate) enum What {
     IntegerNow(Path, Path, bool),
     /// All policies of a continuous aggregate.
     Together(Path, together::Together),
-}
-
-/// A call for each row of a query.
-#[derive(Debug, Clone)]
-pub(crate) struct CallOfRows {
-    statement: ast::Statement,
-    /// The query whose columns are the arguments at `places`.
-    pub(crate) query: String,
-    places: Vec<usize>,
-    /// What the number of the answers is called, where that is asked for and not they.
-    pub(crate) counted: Option<String>,
 }
 
 /// Whether a statement may be such a call.
@@ -181,9 +172,9 @@ fn written(statement: &ast::Statement) -> Option<Written<'_>> {
                     ..
                 },
             ],
-            from,
+            _,
         ) => {
-            let inner = counted(function).filter(|_| !from.is_empty());
+            let inner = counted(function);
             is_counted = inner.is_some();
             let function = inner.unwrap_or(function);
             let FunctionArguments::List(list) = &function.args else {
@@ -261,7 +252,7 @@ fn column(item: &SelectItem) -> Option<(Name, String)> {
 
 /// Whether a statement is a call, whatever its arguments are.
 pub(super) fn is_call(statement: &ast::Statement) -> bool {
-    written(statement).is_some()
+    written(statement).is_some() || rows::counted_outside(statement).is_some()
 }
 
 /// Reads a call; `None` = it is another statement.
@@ -273,7 +264,7 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
     if let Some(refused) = policies::refuse(&function) {
         return Err(refused);
     }
-    if !call.is_alone || call.has_rows {
+    if !call.is_alone || call.has_rows || call.is_counted {
         return Err(Error::Unsupported {
             statement: format!("{function} in a query"),
             instead: "send SELECT and the call alone",
@@ -296,158 +287,6 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
         function,
         position: at,
     }))
-}
-
-/// The calls that a statement makes, one for each row of a query; `None` = it is one call, or another statement.
-pub(super) fn read_rows(statement: &ast::Statement) -> Result<Option<CallOfRows>, Error> {
-    let Some(call) = written(statement).filter(|call| call.has_rows) else {
-        return Ok(None);
-    };
-    if NAMES.contains(&call.function.as_str()) {
-        // Each is refused in a transaction, and so would be several.
-        return Ok(None);
-    }
-    if let Some(refused) = policies::refuse(&call.function) {
-        return Err(refused);
-    }
-    let (mut places, mut columns) = (Vec::new(), Vec::new());
-    for (at, argument) in call.arguments.iter().enumerate() {
-        let (FunctionArg::Unnamed(value)
-        | FunctionArg::Named { arg: value, .. }
-        | FunctionArg::ExprNamed { arg: value, .. }) = argument;
-        let FunctionArgExpr::Expr(value) = value else {
-            continue;
-        };
-        if given(value, &call.function, call.position).is_ok() {
-            continue;
-        }
-        places.push(at);
-        columns.push(SelectItem::UnnamedExpr(name_of_chunk(value)));
-    }
-    let ast::Statement::Query(query) = statement else {
-        return Ok(None);
-    };
-    let mut query = query.clone();
-    if columns.is_empty() {
-        // The same for each row.
-        let one = Expr::value(Value::Number("1".to_owned(), false));
-        columns.push(SelectItem::ExprWithAlias {
-            expr: one,
-            alias: Ident::new("one"),
-        });
-    }
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.projection = columns;
-    }
-    let heading = || call.alias.unwrap_or_else(|| "count".to_owned());
-    let counted = call.is_counted.then(heading);
-    let mut statement = statement.clone();
-    if counted.is_some() {
-        without_count(&mut statement);
-    }
-    Ok(Some(CallOfRows {
-        statement,
-        query: query.to_string(),
-        places,
-        counted,
-    }))
-}
-
-/// The call in place of `count(call)`.
-fn without_count(statement: &mut ast::Statement) {
-    if let ast::Statement::Query(query) = statement
-        && let SetExpr::Select(select) = query.body.as_mut()
-        && let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
-            select.projection.as_mut_slice()
-        && let Expr::Function(function) = expr
-        && let Some(inner) = counted(function)
-    {
-        *expr = Expr::Function(inner.clone());
-    }
-}
-
-/// What is cast to the name of a table, as it is: a chunk is none. `format('%I.%I', schema, name)` joins the two: the names of
-/// chunks need no quotes.
-fn name_of_chunk(value: &Expr) -> Expr {
-    match value {
-        Expr::Nested(inner) => name_of_chunk(inner),
-        Expr::Cast {
-            expr, data_type, ..
-        } if data_type.to_string().eq_ignore_ascii_case("regclass") => name_of_chunk(expr),
-        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("format") => {
-            joined(&function.args).unwrap_or_else(|| value.clone())
-        }
-        value => value.clone(),
-    }
-}
-
-/// The two names of `format('%I.%I', schema, name)` with a point between them.
-fn joined(arguments: &FunctionArguments) -> Option<Expr> {
-    let FunctionArguments::List(list) = arguments else {
-        return None;
-    };
-    let [
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(pattern))),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(schema)),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(name)),
-    ] = list.args.as_slice()
-    else {
-        return None;
-    };
-    let is_known = matches!(&pattern.value, Value::SingleQuotedString(text) if text == "%I.%I" || text == "%s.%s");
-    let concat = |left: Expr, right: Expr| Expr::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::StringConcat,
-        right: Box::new(right),
-    };
-    let point = Expr::value(Value::SingleQuotedString(".".to_owned()));
-    is_known.then(|| concat(concat(schema.clone(), point), name.clone()))
-}
-
-impl CallOfRows {
-    /// A call for a row of no values, to be described.
-    pub(crate) fn stand_in(&self) -> Result<Call, Error> {
-        let name = written(&self.statement).map(|call| call.function);
-        let is_of_job = name.is_some_and(|name| name.ends_with("_job"));
-        let value = if is_of_job {
-            Value::Number("0".to_owned(), false)
-        } else {
-            Value::SingleQuotedString("t".to_owned())
-        };
-        self.of_row(&vec![value; self.places.len()])
-    }
-
-    /// The call of a row whose values, as literals, these are.
-    pub(crate) fn of_row(&self, values: &[Value]) -> Result<Call, Error> {
-        let mut statement = self.statement.clone();
-        if let ast::Statement::Query(query) = &mut statement
-            && let SetExpr::Select(select) = query.body.as_mut()
-        {
-            select.from.clear();
-            select.selection = None;
-            query.order_by = None;
-            query.with = None;
-            query.limit_clause = None;
-            if let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] =
-                select.projection.as_mut_slice()
-                && let Expr::Function(function) = expr
-                && let FunctionArguments::List(list) = &mut function.args
-            {
-                for (at, value) in self.places.iter().zip(values) {
-                    let Some(
-                        FunctionArg::Unnamed(place)
-                        | FunctionArg::Named { arg: place, .. }
-                        | FunctionArg::ExprNamed { arg: place, .. },
-                    ) = list.args.get_mut(*at)
-                    else {
-                        continue;
-                    };
-                    *place = FunctionArgExpr::Expr(Expr::value(value.clone()));
-                }
-            }
-        }
-        read(&statement)?.ok_or_else(|| Error::internal("a call is none any more"))
-    }
 }
 
 const ONE_SERVER: &str = "there is one server; leave it out, or NULL";

@@ -140,6 +140,7 @@ pub(crate) fn run(
                 Moved::Done(chunk) => {
                     Reply::value(call, |name| Answered::Text(name, Some(chunk.clone())))
                 }
+                Moved::Not => Reply::value(call, |name| Answered::Text(name, None)),
                 Moved::Busy(chunk) => return Ok(Done::Busy(chunk)),
             }
         }

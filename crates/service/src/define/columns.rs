@@ -301,7 +301,7 @@ pub(super) fn create_index(
     }
     let owner = Owner::Table(schema.kept_id());
     indexes::keep(engine, within, owner, (name, &base), new)?;
-    hypertables::tag_by_index(engine, &table, &schema)
+    hypertables::tag_by_index(engine, &table, &schema, &new.columns)
 }
 
 /// Makes the rows of a table over time, which has none yet, unique by its time and the other columns, which become tags.

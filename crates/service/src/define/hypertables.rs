@@ -6,6 +6,7 @@
 //! Every table over time here is cut into partitions, so what a hypertable has beside that is its tags. They are its space
 //! dimension, or else the leading column of the first index that continues with the time, if that is text or an integer.
 
+pub(super) mod asked;
 pub(super) mod chunks;
 pub(super) mod compression;
 pub(super) mod integer_now;
@@ -422,15 +423,8 @@ fn tags(
     }
     let within = (name.database.as_str(), name.schema.as_str());
     let indexes = indexes::indexes_of(&engine.snapshot(), within, Owner::Table(table.kept_id()));
-    let time = table.time().0;
-    let column = indexes.iter().find_map(|index| {
-        let mut columns = index.columns.iter().map(Option::as_deref);
-        let leading = columns.next()??;
-        let continues = columns.next() == Some(Some(time));
-        table
-            .shown(leading)
-            .filter(|column| continues && may_be_tag(column))
-    });
+    let mut indexes = indexes.iter();
+    let column = indexes.find_map(|index| leading_tag(table, &index.columns));
     Ok(column.map(|it| it.name.clone()).into_iter().collect())
 }
 
@@ -459,36 +453,69 @@ fn make_tags(
     }
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     if has_rows {
-        return Ok(engine.rewrite_tags(database, schema, of, tags, few)?);
+        return Ok(engine.rewrite_tags(database, schema, of, tags, few, &asked::is_due)?);
     }
     match engine.make_tags(database, schema, of, tags) {
         // A row came meanwhile.
         Err(EngineError::HasRows { .. }) => {
-            Ok(engine.rewrite_tags(database, schema, of, tags, few)?)
+            Ok(engine.rewrite_tags(database, schema, of, tags, few, &asked::is_due)?)
         }
         made => Ok(made?),
     }
 }
 
 /// Makes a tag of the leading column of an index that a hypertable has got, if it has no tags yet. The index is kept in any case:
-/// of a column whose values cannot be tags, or are too many, it stays what was written of it. Durable on return.
+/// where its column stays a field although it looks like a tag, a notice says why. Durable on return.
 pub(super) fn tag_by_index(
     engine: &Arc<Engine>,
     name: &TableName,
     table: &TableSchema,
+    columns: &[Option<String>],
 ) -> Result<(), Error> {
-    let is_open = table.tags.is_empty() && table.settings.duplicates != Duplicates::Unique;
     let snapshot = engine.snapshot();
     let within = (name.database.as_str(), name.schema.as_str());
-    if !is_open
-        || dimensions_of(&snapshot, within, table.kept_id()).is_none()
-        || aggregates::refuse_stored_table(&snapshot, table.id).is_err()
-    {
+    if dimensions_of(&snapshot, within, table.kept_id()).is_none() {
+        return Ok(());
+    }
+    let leading = leading_tag(table, columns);
+    let closed = if aggregates::refuse_stored_table(&snapshot, table.id).is_err() {
+        Some("it keeps the answers of a continuous aggregate")
+    } else if table.settings.duplicates == Duplicates::Unique {
+        Some(
+            "its rows are told apart by the tags that it has, and more of them would be another key",
+        )
+    } else if !table.tags.is_empty() {
+        Some("it has tags already, which the first such index or segmentby chose")
+    } else {
+        None
+    };
+    if let Some(why) = closed {
+        if let Some(column) = leading {
+            stays_field(name, &column.name, why);
+        }
         return Ok(());
     }
     let tags = tags(engine, name, table, None)?;
     let has_rows = engine.has_rows(within.0, within.1, &name.table)?;
     make_tags_of_index(engine, name, table, has_rows, &tags)
+}
+
+/// The column of an index that may be a tag: the first one, where the time follows.
+fn leading_tag<'a>(table: &'a TableSchema, columns: &[Option<String>]) -> Option<&'a ColumnDef> {
+    let mut columns = columns.iter().map(Option::as_deref);
+    let leading = columns.next()??;
+    let continues = columns.next() == Some(Some(table.time().0));
+    table
+        .shown(leading)
+        .filter(|column| continues && may_be_tag(column))
+}
+
+/// Tells whoever made an index that its column is no tag.
+fn stays_field(name: &TableName, column: &str, why: &str) {
+    asked::notice(format!(
+        "column \"{column}\" of the index is no tag of hypertable \"{}\", and the rows stay as they lie: {why}",
+        name.table
+    ));
 }
 
 /// Makes tags of what an index names, where its values can be tags and are not too many.
@@ -501,13 +528,18 @@ fn make_tags_of_index(
 ) -> Result<(), Error> {
     match make_tags(engine, name, table, (has_rows, true), tags) {
         Err(Error::Engine(
-            EngineError::NoTagValue { .. }
+            error @ (EngineError::NoTagValue { .. }
             | EngineError::HiddenTag { .. }
             | EngineError::Memory { .. }
             | EngineError::Limit { .. }
             | EngineError::RewriteRunning { .. }
-            | EngineError::RewriteOvertaken { .. },
-        )) => Ok(()),
+            | EngineError::RewriteOvertaken { .. }),
+        )) => {
+            for column in tags {
+                stays_field(name, column, &error.to_string());
+            }
+            Ok(())
+        }
         made => made,
     }
 }

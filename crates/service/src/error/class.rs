@@ -69,6 +69,7 @@ impl Class {
             | EngineError::HiddenTag { .. }
             | EngineError::TableRewritten { .. }
             | EngineError::RewriteRunning { .. }
+            | EngineError::RewriteStopped { .. }
             | EngineError::RewriteOvertaken { .. }
             | EngineError::NoTagValue { .. }
             | EngineError::Unmerged { .. } => Self::Conflict,

@@ -134,6 +134,7 @@ impl Fault {
             | EngineError::RefreshRunning
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::TableRewritten { .. }
+            | EngineError::RewriteStopped { .. }
             | EngineError::RewriteOvertaken { .. }
             | EngineError::TransactionOvertaken { .. } => Self::Changed,
             EngineError::RowLocked { .. } => Self::Locked,

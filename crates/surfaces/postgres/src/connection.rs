@@ -25,7 +25,7 @@ use crate::execution::{Job, Piece, Running};
 use crate::rows::Encoding;
 use crate::settings::Settings;
 use crate::shared::{Number, Shared};
-use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused, SHUTDOWN};
+use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused, SHUTDOWN, SUCCESS};
 use crate::statement::Statement;
 use crate::values::moment::Zone;
 use crate::wire::frames::{Frames, Message, ReadError, Received, Refusal};
@@ -327,14 +327,30 @@ where
             tokio::select! {
                 biased;
                 piece = running.next() => return match piece {
-                    Some(Piece::Failed(refused)) => Err(Stop::Refused(Box::new(in_words(*refused)))),
-                    Some(piece) => Ok(piece),
+                    Some(Piece::Failed(refused)) => {
+                        self.tell_notices();
+                        Err(Stop::Refused(Box::new(in_words(*refused))))
+                    }
+                    Some(piece) => {
+                        if matches!(piece, Piece::Done { .. } | Piece::Complete { .. }) {
+                            self.tell_notices();
+                        }
+                        Ok(piece)
+                    }
                     None => Err(Refused::from(nilometer_service::Error::Stopping).into()),
                 },
                 is_there = self.frames.is_there() => if !is_there {
                     return Err(Stop::Gone);
                 },
             }
+        }
+    }
+
+    /// Writes what a statement that has ended, well or not, tells beside its answer.
+    fn tell_notices(&mut self) {
+        for text in self.settings.notices().take() {
+            let notice = Refused::new(SUCCESS, text);
+            replies::notice(&mut self.out, "NOTICE", &notice);
         }
     }
 

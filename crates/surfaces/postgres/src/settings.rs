@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nilometer_service::{Client, SessionLocks, SessionNumbers};
+use nilometer_service::{Client, SessionLocks, SessionNotices, SessionNumbers};
 
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 use crate::statement::Mode;
@@ -130,6 +130,7 @@ pub(crate) struct Settings {
     /// What the connection was given of sequences, which no rollback takes back.
     numbers: Arc<SessionNumbers>,
     locks: Arc<SessionLocks>,
+    notices: Arc<SessionNotices>,
 }
 
 /// The name as clients have always been told it.
@@ -149,12 +150,18 @@ impl Settings {
             user: user.to_owned(),
             numbers: Arc::default(),
             locks: Arc::default(),
+            notices: Arc::default(),
         }
     }
 
     /// The advisory locks of the connection.
     pub(crate) fn locks(&self) -> &Arc<SessionLocks> {
         &self.locks
+    }
+
+    /// What the connection is to be told.
+    pub(crate) fn notices(&self) -> &SessionNotices {
+        &self.notices
     }
 
     fn known(name: &str) -> Option<(&'static str, &'static str, Rule, bool)> {
@@ -312,6 +319,7 @@ impl Settings {
             process,
             settings,
             numbers: Arc::clone(&self.numbers),
+            notices: Arc::clone(&self.notices),
             locks: Arc::clone(&self.locks),
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct About {
     pub(crate) row: usize,
 }
 
+/// Of a notice, which is no error.
+pub(crate) const SUCCESS: &str = "00000";
 pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
 pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
 pub(crate) const SYNTAX_ERROR: &str = "42601";

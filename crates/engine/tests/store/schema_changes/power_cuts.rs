@@ -45,7 +45,7 @@ const STEPS: [Step; 22] = [
             "m,host=a v=3i,room=\"hall\" 30\nm v=4i,room=\"attic\" 10",
         )
     },
-    |engine| engine.rewrite_tags("d", "public", "m", &["room".to_owned()], false),
+    |engine| engine.rewrite_tags("d", "public", "m", &["room".to_owned()], false, &|| false),
     |engine| engine.change_type("d", "public", "m", "v", PhysicalType::F64),
     |engine| write(engine, "m,host=a v=1.5 30"),
     |engine| engine.flush(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType};
@@ -27,7 +27,7 @@ fn sorted(engine: &Arc<Engine>) -> Vec<String> {
 
 fn rewrite(engine: &Arc<Engine>, columns: &[&str]) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|it| (*it).to_owned()).collect();
-    engine.rewrite_tags("d", "public", "m", &columns, false)
+    engine.rewrite_tags("d", "public", "m", &columns, false, &|| false)
 }
 
 fn tags(engine: &Arc<Engine>) -> Vec<String> {
@@ -216,6 +216,48 @@ fn another_rewrite_of_the_same_table_is_refused_by_name() {
     let tags: BTreeSet<String> = tags(&engine).into_iter().collect();
     assert!(tags.contains("room"), "{tags:?}");
     assert_eq!(engine.rewrites(), []);
+}
+
+/// A rewrite could not be ended: whoever had asked for one of a large table waited for it, or killed the server.
+#[test]
+fn a_rewrite_that_is_stopped_anywhere_leaves_the_table_as_it_was() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    let day = 86_400_000_000_000_i64;
+    let lines =
+        (0..120_000_i64).map(|n| format!("m room=\"r{}\",v={n}i {}\n", n % 7, n * (day / 1000)));
+    let lines: Vec<String> = lines.collect();
+    for body in lines.chunks(25_000) {
+        write(&engine, &body.concat());
+    }
+    let (id, before) = (table(&engine, "m").id, values(&engine));
+    assert_eq!(before.len(), 120_000);
+    let mut stopped = 0;
+    // It is asked before all of it, before each part of the rows, and before the copy takes the place of the table.
+    let mut allowed = 0_usize;
+    loop {
+        let asked = AtomicUsize::new(0);
+        let stop = || asked.fetch_add(1, Ordering::Relaxed) >= allowed;
+        let done = engine.rewrite_tags("d", "public", "m", &["room".to_owned()], false, &stop);
+        match done {
+            Err(Error::RewriteStopped { table }) => assert_eq!(table, "m"),
+            other => {
+                other.unwrap();
+                break;
+            }
+        }
+        stopped += 1;
+        allowed = allowed * 2 + 1;
+        assert_eq!(table(&engine, "m").id, id);
+        assert_eq!(values(&engine), before);
+        assert_eq!(engine.rewrites(), []);
+        assert_eq!(engine.snapshot().tables("d", "public").unwrap(), ["m"]);
+    }
+    assert!(stopped >= 3, "{stopped}");
+    assert_eq!(tags(&engine), ["room"]);
+    assert_eq!(values(&engine), before);
+    drop(engine);
+    assert_eq!(values(&open(&disk)), before);
 }
 
 fn rewrite_until_done(engine: &Arc<Engine>) {

@@ -20,21 +20,18 @@ pub(super) fn create(
     or_replace: bool,
 ) -> Result<WrittenChange, Error> {
     let path = grammar.path()?;
-    let at = grammar.position();
-    let parameters = parameters(grammar)?;
+    let mut parameters = parameters(grammar)?;
     let mut returns = String::new();
     if !is_procedure {
-        if !parameters.is_empty() {
-            return Err(refused(
-                "a function takes no arguments here: it stands for one SELECT; write the expression where it is needed, or a PROCEDURE",
-                at,
-            ));
-        }
         grammar.expect_word("RETURNS")?;
-        returns = value_type(grammar)?;
+        returns = without_length(value_type(grammar)?);
+        for parameter in &mut parameters {
+            parameter.of = without_length(std::mem::take(&mut parameter.of));
+        }
     }
     let mut language = None;
     let mut body = None;
+    let mut is_strict = false;
     loop {
         let at = grammar.position();
         if grammar.word("language") {
@@ -46,6 +43,8 @@ pub(super) fn create(
             language = Some(check_language(&name, at)?);
         } else if grammar.word("as") {
             body = Some(text(grammar)?);
+        } else if !is_procedure && strict(grammar) {
+            is_strict = true;
         } else if !option(grammar, is_procedure, at)? {
             break;
         }
@@ -55,6 +54,11 @@ pub(super) fn create(
     }
     let Some(body) = body else {
         return grammar.expected("AS $$ ... $$");
+    };
+    let body = if is_strict && !parameters.is_empty() {
+        null_of_null(&body, parameters.len())
+    } else {
+        body
     };
     Ok(WrittenChange::of_path(&path, |path| {
         Change::CreateRoutine {
@@ -68,6 +72,23 @@ pub(super) fn create(
             },
         }
     }))
+}
+
+/// Whether a function that is STRICT says so here: of an argument that is NULL it answers NULL.
+fn strict(grammar: &mut Grammar<'_>) -> bool {
+    grammar.word("strict") || grammar.words(&["returns", "null", "on", "null", "input"])
+}
+
+/// The body of such a function.
+fn null_of_null(body: &str, parameters: usize) -> String {
+    let body = body.trim().trim_end_matches(';').trim_end();
+    let any: Vec<String> = (1..=parameters)
+        .map(|number| format!("${number} IS NULL"))
+        .collect();
+    format!(
+        "SELECT CASE WHEN {} THEN NULL ELSE ({body}\n) END",
+        any.join(" OR ")
+    )
 }
 
 fn check_language(name: &str, at: Option<Position>) -> Result<(), Error> {
@@ -112,7 +133,7 @@ fn option(
         return Ok(false);
     }
     // It is evaluated with each statement, from the snapshot of that.
-    for word in ["immutable", "stable", "volatile", "leakproof", "strict"] {
+    for word in ["immutable", "stable", "volatile", "leakproof"] {
         if grammar.word(word) {
             return Ok(true);
         }
@@ -121,8 +142,7 @@ fn option(
         grammar.next();
         return Ok(true);
     }
-    Ok(grammar.words(&["called", "on", "null", "input"])
-        || grammar.words(&["returns", "null", "on", "null", "input"]))
+    Ok(grammar.words(&["called", "on", "null", "input"]))
 }
 
 /// What stands between the parentheses behind its name.
@@ -186,6 +206,14 @@ fn value_type(grammar: &mut Grammar<'_>) -> Result<String, Error> {
         Ok(types::Written::Tag) => Err(wrong("TAG is no type of a value")),
         Ok(_) => Ok(written.to_string().to_ascii_lowercase()),
         Err(message) => Err(wrong(&message)),
+    }
+}
+
+/// A type without its length: arguments and answers of functions have none, as in PostgreSQL. The digits of a numeric hold.
+fn without_length(of: String) -> String {
+    match of.split_once('(') {
+        Some((base, _)) if base.contains("char") => base.trim_end().to_owned(),
+        _ => of,
     }
 }
 

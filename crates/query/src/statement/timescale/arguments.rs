@@ -14,7 +14,7 @@ use nilometer_service::define::{Age, ChunkInterval, Path, TimeBound};
 use crate::error::{Error, Position, syntax};
 use crate::statement::grammar::Grammar;
 use crate::statement::name::{Name, position};
-use crate::statement::settings::{duration_ns, span};
+use crate::statement::settings::{span, width_ns};
 
 /// The value of an argument.
 #[derive(Debug, Clone, PartialEq)]
@@ -225,16 +225,20 @@ impl Arguments {
     pub(super) fn as_interval(&self, name: &str, value: Given) -> Result<ChunkInterval, Error> {
         match value {
             Given::Number(number) => Ok(ChunkInterval::Number(number)),
-            Given::Interval(span) if span.months != 0 => {
-                Err(self.wrong(name, "a length: a month has no fixed length; write days"))
-            }
-            Given::Interval(span) => Ok(ChunkInterval::Ns(span.ns)),
-            Given::Text(text) => {
-                let ns = duration_ns(&text).map_err(|why| self.wrong(name, &why))?;
-                Ok(ChunkInterval::Ns(ns))
-            }
+            Given::Interval(span) => self.width(name, span),
+            Given::Text(text) => match span(&text) {
+                Ok(span) => self.width(name, span),
+                Err(why) => Err(self.wrong(name, &why)),
+            },
             _ => Err(self.wrong(name, "an interval, or microseconds")),
         }
+    }
+
+    /// A width of chunks.
+    fn width(&self, name: &str, span: Span) -> Result<ChunkInterval, Error> {
+        let ns = width_ns(span);
+        ns.map(ChunkInterval::Ns)
+            .ok_or_else(|| self.wrong(name, "longer than 292 years"))
     }
 
     /// A length of time by the calendar.

@@ -75,6 +75,8 @@ pub struct Conversion {
 pub enum Moved {
     /// The chunk, by its whole name.
     Done(String),
+    /// It was not compressed before, and needs not be decompressed.
+    Not,
     /// Maintenance has its files; try again a moment later.
     Busy(String),
 }
@@ -186,6 +188,9 @@ pub fn convert_chunk(
     if is_there && !conversion.if_not_done {
         let (chunk, is_cold) = (chunk.name, conversion.tier == Tier::Cold);
         return Err(DefineError::IsInTier { chunk, is_cold }.about(Part::Start));
+    }
+    if is_there && conversion.tier == Tier::Hot {
+        return Ok(Moved::Not);
     }
     if conversion.tier == Tier::Cold && table.settings.cold_after_ns == Some(i64::MAX) {
         let table = name.table.clone();

@@ -166,12 +166,15 @@ pub fn add_policy(
         return Err(DefineError::NeverCold { table }.about(Part::Start));
     }
     // How long a chunk takes to be filled nobody knows whose time is an integer.
-    let interval_ns = match table.time().1 {
-        TimeKind::Integer { .. } => 24 * HOUR_NS,
-        _ => table.settings.partition_interval_ns.max(1),
+    let is_integer = matches!(table.time().1, TimeKind::Integer { .. });
+    let interval_ns = if is_integer {
+        24 * HOUR_NS
+    } else {
+        table.settings.partition_interval_ns.max(1)
     };
     let usual = match policy {
         Policy::Retention => 24 * HOUR_NS,
+        Policy::Compression if is_integer => 24 * HOUR_NS,
         Policy::Compression => (12 * HOUR_NS).min((interval_ns / 2).max(1_000_000_000)),
         Policy::Reorder => (interval_ns / 2).max(HOUR_NS),
     };
@@ -488,7 +491,7 @@ fn compress(context: JobContext) -> BoxFuture<'static, Result<JobEnd, Error>> {
                 let work = move || convert(&own, &name, &table, &chunk, Tier::Cold);
                 let moved = executor.block(work).await;
                 match moved.unwrap_or(Err(Error::Panicked { what: "job" }))? {
-                    Moved::Done(_) => break,
+                    Moved::Done(_) | Moved::Not => break,
                     Moved::Busy(chunk) if tries >= BUSY_MAX => {
                         let reason = format!(
                             "maintenance has the files of {chunk} for long; it is tried again"

@@ -63,7 +63,18 @@ impl Situation<'_> {
                 return self.alone(segment);
             }
         }
-        self.tier_job()
+        self.tier_job().or_else(|| self.wanted_in_tie(wanted))
+    }
+
+    /// A segment of a partition that has been widened over the rows of a mixed one, with which it is in a tie: it is written anew alone,
+    /// as no run may have the one without the other.
+    fn wanted_in_tie(&self, wanted: &Wanted) -> Option<Job> {
+        let mut others = self.free().filter(|it| {
+            let is_damaged = (self.is_damaged)(it.meta.file_id);
+            let is_other = it.meta.home != Home::Mixed && it.tier() != wanted.tier;
+            is_other && !is_damaged && wanted.concerns(it)
+        });
+        self.alone(others.next()?)
     }
 
     /// A segment of an earlier format that nothing else has come by, once there is time for it.

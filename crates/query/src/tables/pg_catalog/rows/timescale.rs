@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
 use nilometer_engine::{TableSchema, TimeKind};
-use nilometer_service::define;
+use nilometer_service::{Span, define};
 
 use crate::error::Error;
-use crate::statement::settings::duration_text;
 use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{format_type, type_of};
 use crate::tables::pg_catalog::objects::{Object, Of};
@@ -169,7 +168,9 @@ fn dimensions(
             "column_name" => name.into(),
             "column_type" => type_name(object, name).into(),
             "dimension_type" => if is_time { "Time" } else { "Space" }.into(),
-            "time_interval" if is_time && unit.is_none() => duration_text(interval_ns).into(),
+            "time_interval" if is_time && unit.is_none() => {
+                define::span_text(Span::of_ns(interval_ns)).into()
+            }
             "integer_interval" => unit.map(|unit| interval_ns / unit).into(),
             "integer_now_func" if is_time => now.as_deref().into(),
             "num_partitions" => partitions.into(),
