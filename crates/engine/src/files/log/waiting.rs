@@ -148,13 +148,14 @@ mod tests {
             free_files_max: 2,
             sabotage: None,
         };
+        let visit = &mut |_, _: &[u8]| Ok(());
         let opened = Log::open(
             Arc::new(disk.clone()),
             "/log".into(),
             [1; 16],
             0,
             options,
-            &mut |_, _| Ok(()),
+            visit,
         );
         (opened.unwrap().0, disk)
     }
