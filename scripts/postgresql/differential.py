@@ -62,10 +62,11 @@ class Reference:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# Tables that both have; a table with a key and one over time.
+# Tables that both have: with a key, without one, over time.
 SETUP = [
     "CREATE TABLE a (id bigint PRIMARY KEY, n bigint, f double precision, s text, b boolean)",
     "CREATE TABLE o (id bigint PRIMARY KEY, a_id bigint, s text NOT NULL)",
+    "CREATE TABLE k (i integer, s text, f double precision)",
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "ALTER TYPE mood ADD VALUE 'meh' BEFORE 'ok'",
     "CREATE TABLE e (id bigint PRIMARY KEY, m mood, i integer, j jsonb)",
@@ -90,6 +91,8 @@ class Statements:
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
+        # So that the others of a seed stay what they were.
+        self.of_keyless = random.Random(seed)
 
     def pick(self, *choices):
         return self.rng.choice(choices)
@@ -334,6 +337,27 @@ class Statements:
             return self.pick("TRUNCATE o", "TRUNCATE TABLE o, a", "TRUNCATE TABLE ONLY o RESTART IDENTITY CASCADE", "TRUNCATE o, nowhere")
         return "DELETE FROM o WHERE id = %d" % key
 
+    def keyless(self):
+        """Of the table without a key: equal rows and NULLs."""
+        pick = self.of_keyless.choice
+        row = lambda: "(%s, %s, %s)" % (pick(["NULL", "1", "2", "3"]), pick(["NULL", "'a'", "'b'", "''"]), pick(["NULL", "0.5", "-2"]))
+        where = lambda: pick(["i = %d" % pick([1, 2, 3]), "i IS NULL", "s = 'a'", "s IS NULL AND f > 0", "f IN (SELECT f FROM k WHERE i = 2)"])
+        return pick([
+            "INSERT INTO k VALUES %s, %s, %s" % (row(), row(), row()),
+            "INSERT INTO k (s) VALUES ('a'), ('a')",
+            "INSERT INTO k SELECT DISTINCT * FROM k WHERE %s" % where(),
+            "UPDATE k SET f = %s, s = %s WHERE %s" % (pick(["f + 1", "NULL", "i"]), pick(["s", "'c'", "NULL"]), where()),
+            "UPDATE k SET i = o.a_id FROM o WHERE k.i = o.id",
+            "DELETE FROM k WHERE %s AND %s" % (where(), where()),
+            "DELETE FROM k USING o WHERE k.i = o.a_id AND %s" % pick(["k.s = 'b'", "k.f IS NULL"]),
+            "MERGE INTO k USING (VALUES (%s, 'm')) AS v(i, s) ON k.i = v.i WHEN MATCHED THEN UPDATE SET s = v.s WHEN NOT MATCHED THEN INSERT VALUES (v.i, v.s)" % pick(["1", "7"]),
+            "DELETE FROM k WHERE i = 7 OR s = 'c'",
+            "SELECT * FROM k ORDER BY i, s, f",
+            "SELECT i, count(*), count(s), sum(f) FROM k GROUP BY i ORDER BY i",
+            "SELECT * FROM k NATURAL JOIN k AS other ORDER BY i, s, f",
+            "SELECT count(*) FROM k",
+        ])
+
     def wrong(self):
         return self.pick(
             "SELECT 1 / 0", "SELECT 5 %% 0".replace("%%", "%"), "SELECT nothing FROM a", "SELECT * FROM nowhere", "SELECT 'x'::bigint", "SELEC 1",
@@ -507,7 +531,9 @@ def main():
         ours = psycopg.connect(host=host, port=port, user="postgres", dbname="postgres", autocommit=True)
         theirs = psycopg.connect(host=reference.folder, user="postgres", dbname="postgres", autocommit=True)
         made = Statements(arguments.seed)
-        agreed, meant, differed = compare(ours, theirs, SETUP + [made.next() for _ in range(arguments.statements)], arguments.show)
+        statements = SETUP + [made.next() for _ in range(arguments.statements)]
+        statements += [made.keyless() for _ in range(arguments.statements // 10)]
+        agreed, meant, differed = compare(ours, theirs, statements, arguments.show)
         ours.close()
         theirs.close()
     print("seed %d: %d answers agree, %d differ as the guide says, %d differ otherwise, %.0f s" % (arguments.seed, agreed, meant, differed, time.monotonic() - begun))

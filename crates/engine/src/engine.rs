@@ -45,6 +45,7 @@ pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
 pub(crate) use change::ddl::{find_schema, find_table};
 pub use change::delete::DeleteRequest;
+pub use change::from_relation::TableOfRelation;
 pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
 pub use change::rows::RowKey;

@@ -72,14 +72,15 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use declared::{
-    Check, Declarations, Declared, DeclaredTable, DeclaredTime, ENUM_LABEL, TimeKind, enum_of_check,
+    Check, Declarations, Declared, DeclaredTable, DeclaredTime, ENUM_LABEL, ROW_NUMBER, TimeKind,
+    enum_of_check,
 };
 pub use engine::{
     AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
     Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
     RelationChange, Repaired, RestoreReport, RetentionPause, RewriteReport, RowKey, Savepoint,
-    ScrubStep, Scrubbed, Transaction, Unordered, Verified,
+    ScrubStep, Scrubbed, TableOfRelation, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{

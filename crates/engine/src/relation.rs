@@ -21,7 +21,7 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use crate::batch::Column;
-use crate::declared::{Declarations, Declared};
+use crate::declared::{Declarations, Declared, ROW_NUMBER};
 use crate::error::Malformed;
 use crate::logical::LogicalType;
 use crate::schema::{Lsn, SchemaId};
@@ -79,6 +79,25 @@ impl RelationSchema {
         self.declared_column(at)?.of
     }
 
+    /// The place of the number that tells its rows apart, where no key does: the last column, which nobody is shown.
+    pub fn row_number(&self) -> Option<usize> {
+        let numbered = self.declared.as_ref()?.table.row_number.is_some();
+        self.columns.len().checked_sub(1).filter(|_| numbered)
+    }
+
+    /// The columns that are shown, in their order.
+    pub fn named_columns(&self) -> &[RelationColumn] {
+        let shown = self.row_number().unwrap_or(self.columns.len());
+        self.columns.get(..shown).unwrap_or_default()
+    }
+
+    /// The keys that it was made with, each with its number: 0 is the primary one, the others count from 1.
+    pub fn keys(&self) -> impl Iterator<Item = (usize, &Vec<u32>)> {
+        let all = std::iter::once(&self.primary_key).chain(&self.unique);
+        let hidden = usize::from(self.row_number().is_some());
+        all.enumerate().skip(hidden)
+    }
+
     /// What a key is called: 0 is the primary one, the others count from 1. One without a name has that which PostgreSQL
     /// would give it.
     pub fn key_name(&self, key: usize) -> String {
@@ -123,12 +142,33 @@ impl RelationSchema {
             }
         }
         let table = &declared.table;
+        if table.row_number.is_some() {
+            self.check_row_number()?;
+        }
         if table.time.is_some() || table.has_empty_tags || table.kept_as.is_some() {
             return Err(Malformed::new(
                 "a relation is declared to have a time, tags or another id",
             ));
         }
         Ok(())
+    }
+
+    /// Whether the last column can number the rows.
+    fn check_row_number(&self) -> Result<(), Malformed> {
+        let at = self.columns.len().checked_sub(1);
+        let last = at.and_then(|at| u32::try_from(at).ok());
+        let is_key = last.is_some_and(|last| self.primary_key == [last]);
+        let is_other = |key: &Vec<u32>| last.is_some_and(|last| key.contains(&last));
+        let column = self.columns.last();
+        let is_number = column.is_some_and(|it| {
+            it.name == ROW_NUMBER && it.kind == PhysicalType::I64 && !it.nullable
+        });
+        if is_key && is_number && !self.unique.iter().any(is_other) {
+            return Ok(());
+        }
+        Err(Malformed::new(
+            "rows are numbered in a column that is none for that",
+        ))
     }
 
     /// Whether columns and keys fit together; checked where a relation is made and where one is read.

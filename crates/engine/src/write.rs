@@ -4,6 +4,7 @@
 
 pub(crate) mod idempotency;
 pub mod ingest;
+mod moved_relation;
 pub(crate) mod record;
 pub(crate) mod replay_workers;
 mod rewrite;

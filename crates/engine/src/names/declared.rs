@@ -89,7 +89,13 @@ pub struct DeclaredTable {
     /// The id under which others keep what belongs to the table; `None` = its own. A table whose rows were written anew in
     /// another form has another id, and belongs to the same.
     pub kept_as: Option<TableId>,
+    /// Of a relation without a key: its last column, [`ROW_NUMBER`], is a number that the store gives each row and shows to
+    /// nobody, and this is the first one that no row has had.
+    pub row_number: Option<i64>,
 }
+
+/// What the column is called that numbers the rows of a relation without a key; `PostgreSQL` keeps that name for itself too.
+pub const ROW_NUMBER: &str = "ctid";
 
 /// What a table or a relation and its columns were declared as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -114,6 +120,7 @@ const TABLE_COMMENT: u8 = 3;
 const KEYS: u8 = 4;
 const EMPTY_TAGS: u8 = 5;
 const KEPT_AS: u8 = 6;
+const ROW_NUMBERS: u8 = 7;
 
 /// Appends attributes: how many, then each with its number, its length and its bytes.
 #[derive(Default)]
@@ -299,6 +306,9 @@ impl DeclaredTable {
         if let Some(id) = self.kept_as {
             attributes.put(KEPT_AS, |out| varint::put_u64(id.0.into(), out));
         }
+        if let Some(next) = self.row_number {
+            attributes.put(ROW_NUMBERS, |out| varint::put_u64(next.unsigned_abs(), out));
+        }
         attributes.finish(out);
     }
 
@@ -329,6 +339,12 @@ impl DeclaredTable {
                 }
                 EMPTY_TAGS => declared.has_empty_tags = true,
                 KEPT_AS => declared.kept_as = Some(TableId(take_u32(value)?)),
+                ROW_NUMBERS => {
+                    let next = varint::get_u64(value)?;
+                    let next = i64::try_from(next).ok().filter(|next| *next > 0);
+                    declared.row_number =
+                        Some(next.ok_or_else(|| Malformed::new("rows numbered from nowhere"))?);
+                }
                 other => return Err(unknown(other)),
             }
             Ok(())
@@ -440,6 +456,7 @@ pub(crate) mod tests {
                     keys,
                     has_empty_tags,
                     kept_as: kept_as.map(TableId),
+                    row_number: None,
                 }
             })
     }
@@ -489,18 +506,20 @@ pub(crate) mod tests {
             keys: vec![(0, "k".to_owned())],
             has_empty_tags: true,
             kept_as: Some(TableId(300)),
+            row_number: Some(300),
         };
         let mut bytes = Vec::new();
         table.encode(&mut bytes);
         #[rustfmt::skip]
         let expected = [
-            6,
+            7,
             1, 7, 2, b't', b's', 3, 0xE8, 0x07, 0,
             2, 7, 1, 1, b'c', 3, b'v', b'>', b'0',
             3, 2, 1, b'x',
             4, 4, 1, 0, 1, b'k',
             5, 0,
             6, 2, 0xAC, 0x02,
+            7, 2, 0xAC, 0x02,
         ];
         assert_eq!(bytes, expected);
     }

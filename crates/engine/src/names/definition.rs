@@ -333,10 +333,14 @@ impl Definition {
                 table: TableId(take_u32(input)?),
                 declared: Box::new(Declared::decode(input)?),
             },
-            DECLARE_TABLE => Self::DeclareTable {
-                id: TableId(id),
-                declared: Box::new(DeclaredTable::decode(input)?),
-            },
+            DECLARE_TABLE => {
+                let declared = Box::new(DeclaredTable::decode(input)?);
+                if declared.row_number.is_some() {
+                    return Err(Malformed::new("a table over time numbers its rows"));
+                }
+                let id = TableId(id);
+                Self::DeclareTable { id, declared }
+            }
             DROP_DATABASE => Self::DropDatabase { id: DatabaseId(id) },
             DROP_SCHEMA => Self::DropSchema { id: SchemaId(id) },
             DROP_TABLE => Self::DropTable { id: TableId(id) },

@@ -21,7 +21,7 @@ use crate::schema::ColumnId;
 
 pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILOREL0",
-    format: 4,
+    format: 5,
 };
 
 /// From here on a file says what was declared.

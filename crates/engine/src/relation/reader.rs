@@ -115,8 +115,17 @@ impl RelationSchema {
 
     /// The columns as SQL shows them, in their order.
     pub fn shown_columns(&self) -> ShownColumns {
+        self.first_columns(self.named_columns().len())
+    }
+
+    /// The same with the number of the row behind them, where rows are numbered.
+    pub fn columns_with_number(&self) -> ShownColumns {
+        self.first_columns(self.columns.len())
+    }
+
+    fn first_columns(&self, shown: usize) -> ShownColumns {
         let arrow = self.arrow_schema();
-        let columns = arrow.fields().iter().enumerate();
+        let columns = arrow.fields().iter().enumerate().take(shown);
         let columns = ShownColumns::of(columns.map(|(position, field)| {
             let field = field.as_ref().clone();
             match self.of(position) {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustc_hash::FxHashMap;
 
@@ -38,6 +39,8 @@ struct Relation {
     /// When it was dropped; [`LIVE`] = it was not.
     to: Lsn,
     changed_lsn: Lsn,
+    /// The first number that no row of a relation without a key has had, or was promised.
+    next_row: AtomicI64,
     /// The file that has its rows as of `filed_lsn`.
     file: Option<u64>,
     filed_lsn: Lsn,
@@ -191,7 +194,9 @@ impl Relations {
             Change::Declare(id, declared) => {
                 let relation = self.live_mut(*id)?;
                 let mut schema = RelationSchema::clone(&relation.schema);
-                if schema.declare(Declarations::clone(declared)).is_err() {
+                let was_numbered = schema.row_number().is_some();
+                let is_refused = schema.declare(Declarations::clone(declared)).is_err();
+                if is_refused || schema.row_number().is_some() != was_numbered {
                     return Err(Refused::Shape {
                         relation: schema.name,
                         reason: "its columns are not those that are declared",
@@ -224,6 +229,7 @@ impl Relations {
         let is_careless = self.is_careless;
         let relation = self.live_mut(id)?;
         relation.check_shape(rows, false)?;
+        relation.note_numbers(rows);
         for at in 0..rows.rows {
             let row = relation.row_of(rows, at)?;
             if replace && let Some(slot) = relation.rows.find_same(0, &row) {
@@ -268,10 +274,10 @@ impl Relations {
         }
     }
 
-    /// Drops the relations whose schema is gone, at the LSN that took it away.
-    pub(crate) fn drop_without_schema(&mut self, lsn: Lsn, is_there: impl Fn(SchemaId) -> bool) {
+    /// Drops the relations whose schema is gone, or whose name is a table's now, at the LSN of the definitions that made it so.
+    pub(crate) fn drop_displaced(&mut self, lsn: Lsn, is_there: impl Fn(&RelationSchema) -> bool) {
         for relation in self.by_id.values_mut() {
-            if relation.to == LIVE && !is_there(relation.schema.schema) {
+            if relation.to == LIVE && !is_there(&relation.schema) {
                 relation.to = lsn;
             }
         }
@@ -330,6 +336,10 @@ impl Relations {
                 return Err(relation.schema.key_refused(key, at, &values).into());
             }
             relation.rows.add(row, filed.schema.id.0);
+            if let Some(Value::I64(number)) = filed.schema.row_number().and_then(|at| row.get(at)) {
+                let next = relation.next_row.get_mut();
+                *next = (*next).max(number.saturating_add(1));
+            }
         }
         relation.file = Some(file_id);
         relation.filed_lsn = lsn;
@@ -351,7 +361,7 @@ impl Relations {
             } else if relation.schema.id.0 <= lsn && is_changed {
                 due.removed.extend(relation.file);
                 due.changed.push(Filed {
-                    schema: Arc::clone(&relation.schema),
+                    schema: relation.schema_now(),
                     rows: relation.rows.visible(lsn),
                 });
             }
@@ -442,6 +452,20 @@ impl Relations {
         relation.map(|relation| &relation.schema)
     }
 
+    /// The same, as it would be made anew: with the first number that none of its rows has had.
+    pub(crate) fn schema_now(&self, id: RelationId) -> Option<Arc<RelationSchema>> {
+        let relation = self.by_id.get(&id).filter(|it| it.to == LIVE);
+        relation.map(Relation::schema_now)
+    }
+
+    /// The first of so many numbers of rows that nobody else gets.
+    pub(crate) fn take_numbers(&self, id: RelationId, rows: usize) -> Option<i64> {
+        let relation = self.by_id.get(&id)?;
+        let rows = i64::try_from(rows).ok()?;
+        let first = relation.next_row.fetch_add(rows, Ordering::Relaxed);
+        Some(first)
+    }
+
     /// The row of now that shares the key of this number with `row`.
     pub(super) fn find_same(&self, id: RelationId, key: usize, row: &[Value]) -> Option<Row> {
         let rows = &self.by_id.get(&id)?.rows;
@@ -461,7 +485,7 @@ impl Relations {
     }
 
     /// The LSN of the last change of a relation.
-    pub(super) fn changed_lsn(&self, id: RelationId) -> Lsn {
+    pub(crate) fn changed_lsn(&self, id: RelationId) -> Lsn {
         let relation = self.by_id.get(&id);
         relation.map_or(0, |relation| relation.changed_lsn)
     }
@@ -526,6 +550,7 @@ impl Relation {
     fn new(schema: Arc<RelationSchema>) -> Self {
         Self {
             rows: Versions::new(&schema),
+            next_row: AtomicI64::new(schema.declared_row_number()),
             to: LIVE,
             changed_lsn: schema.id.0,
             file: None,
@@ -536,6 +561,28 @@ impl Relation {
 
     fn is_visible(&self, lsn: Lsn) -> bool {
         self.schema.id.0 <= lsn && lsn < self.to
+    }
+
+    /// Numbers that rows have are nobody else's, whoever gave them: a transaction, or the log.
+    fn note_numbers(&mut self, rows: &Rows) {
+        let largest = self.schema.row_number().and_then(|at| rows.largest(at));
+        if let Some(largest) = largest {
+            let next = self.next_row.get_mut();
+            *next = (*next).max(largest.saturating_add(1));
+        }
+    }
+
+    /// What it is, with the first number that no row has had.
+    fn schema_now(&self) -> Arc<RelationSchema> {
+        let mut schema = Arc::clone(&self.schema);
+        if schema.row_number().is_some() {
+            let made = Arc::make_mut(&mut schema);
+            if let Some(declared) = &mut made.declared {
+                let table = &mut Arc::make_mut(declared).table;
+                table.row_number = Some(self.next_row.load(Ordering::Relaxed));
+            }
+        }
+        schema
     }
 
     /// Whether rows, or keys, have the columns that they must have.
@@ -579,6 +626,12 @@ impl Relation {
 }
 
 impl RelationSchema {
+    /// The first number that no row has had, as it is declared.
+    fn declared_row_number(&self) -> i64 {
+        let declared = self.declared.as_ref();
+        declared.and_then(|it| it.table.row_number).unwrap_or(1)
+    }
+
     /// The key of this number has the values of a row that is there.
     pub(super) fn key_refused(&self, key: usize, row: usize, values: &[Value]) -> Refused {
         let schema = self;

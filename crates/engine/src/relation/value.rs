@@ -160,6 +160,31 @@ impl Rows {
         values.collect()
     }
 
+    /// Numbers the rows that have no number yet, in the column at a place.
+    pub(crate) fn number(&mut self, at: usize, mut next: i64) {
+        let Some(column) = self.columns.get_mut(at) else {
+            return;
+        };
+        let mut numbered = Column::new(column.id, column.values.kind());
+        for row in 0..self.rows {
+            let known = value_at(column, row).filter(|value| *value != Value::Null);
+            let value = known.unwrap_or_else(|| {
+                next += 1;
+                Value::I64(next - 1)
+            });
+            push(&mut numbered, &value);
+        }
+        *column = numbered;
+    }
+
+    /// The largest number in the column at a place.
+    pub(super) fn largest(&self, at: usize) -> Option<i64> {
+        match &self.columns.get(at)?.values {
+            Values::I64(values) => values.iter().copied().max(),
+            _ => None,
+        }
+    }
+
     /// Rows with the values of `rows` at these positions, of these types; the caller has checked that they fit.
     pub(crate) fn of<'a>(
         positions: impl IntoIterator<Item = (u32, PhysicalType)>,

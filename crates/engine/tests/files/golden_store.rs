@@ -25,8 +25,8 @@ use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Element, Engine,
-    LogicalType, NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings,
-    Tier, TimeKind,
+    LogicalType, NewColumn, NewRelation, Options, PhysicalType, RelationChange, RelationColumn,
+    TableSettings, Tier, TimeKind, Value,
 };
 use nilometer_lineproto::Precision;
 
@@ -59,7 +59,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/16-rewritten")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/17-row-numbers")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -231,6 +231,7 @@ fn make(folder: &Path) {
         assert_eq!(report.unwrap().rejected, []);
     }
     rewrite(&engine, "e", "wind", "speed");
+    expected.insert("d.public.notes".to_owned(), last_note(&engine));
     drop(engine);
     expected.extend(largest(&disk, &dir));
     let by_hand: Answer = serde_json::from_str(WRITTEN).unwrap();
@@ -239,6 +240,78 @@ fn make(folder: &Path) {
     // A row a line, so that a difference can be read.
     let json = json.replace("},{", "},\n{").replace("],\"", "],\n\"");
     std::fs::write(folder.join("expected.json"), json + "\n").unwrap();
+}
+
+/// The number of the last row of `notes` that was deleted; no row has it again.
+const LAST_NOTE: i64 = 4;
+
+/// A relation without a key: two rows that are equal, one of nothing but nulls, and the last one, which goes again. The log has one more.
+fn notes(engine: &Arc<Engine>) {
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: true,
+    };
+    let new = NewRelation {
+        columns: vec![
+            column("word", PhysicalType::Text),
+            column("weight", PhysicalType::F64),
+        ],
+        primary_key: Vec::new(),
+        unique: Vec::new(),
+    };
+    assert!(
+        engine
+            .create_relation("d", "public", "notes", &new)
+            .unwrap()
+    );
+    let reader = engine.snapshot().relation("d", "public", "notes").unwrap();
+    let schema = reader.schema();
+    let first = vec![
+        note(Some("twice"), Some(0.5)),
+        note(Some("twice"), Some(0.5)),
+        note(None, None),
+        note(Some("gone"), None),
+    ];
+    let gone = vec![vec![LAST_NOTE.into()]];
+    for change in [
+        RelationChange::Insert(Arc::clone(schema), first),
+        RelationChange::Delete(Arc::clone(schema), gone),
+    ] {
+        engine.write_relations(&[change]).unwrap();
+    }
+}
+
+fn note(word: Option<&str>, weight: Option<f64>) -> Vec<Value> {
+    vec![word.into(), weight.into(), Value::Null]
+}
+
+/// Adds the one that only the log has. Returns all.
+fn last_note(engine: &Arc<Engine>) -> Vec<BTreeMap<String, String>> {
+    let reader = engine.snapshot().relation("d", "public", "notes").unwrap();
+    let last = vec![note(Some("in the log"), Some(-2.0))];
+    let last = RelationChange::Insert(Arc::clone(reader.schema()), last);
+    engine.write_relations(&[last]).unwrap();
+    let row = |cells: &[(&str, &str)]| {
+        let cells = cells.iter();
+        cells
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    vec![
+        row(&[]),
+        row(&[("weight", "-2.0"), ("word", "in the log")]),
+        row(&[("weight", "0.5"), ("word", "twice")]),
+        row(&[("weight", "0.5"), ("word", "twice")]),
+    ]
+}
+
+fn check_notes(engine: &Arc<Engine>) {
+    let reader = engine.snapshot().relation("d", "public", "notes").unwrap();
+    let numbers = reader.rows().into_iter().map(|row| row[2].clone());
+    let mut numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    numbers.sort();
+    assert_eq!(numbers, ["1", "2", "3", "5"]);
 }
 
 /// Makes a field of a table with rows a tag: the table is another one that belongs to the same.
@@ -272,6 +345,7 @@ fn declared() -> Declarations {
             keys: vec![(0, "sold_pkey".to_owned())],
             has_empty_tags: true,
             kept_as: None,
+            row_number: None,
         },
         columns: vec![
             of(LogicalType::Integer, 1),
@@ -336,6 +410,7 @@ fn declare(engine: &Arc<Engine>) {
     let report = session.write_lines(b"moved kind=\"a\",v=1i 5", Precision::Nanosecond);
     assert_eq!(report.unwrap().rejected, []);
     rewrite(engine, "d", "moved", "kind");
+    notes(engine);
     engine.flush().unwrap();
     engine
         .declare_relation("d", "public", "buyers", |declared| {
@@ -414,6 +489,7 @@ fn the_golden_store_answers_as_it_did() {
     assert!(metrics.tombstones > 0 && metrics.keys > 0 && metrics.relation_rows > 0);
     assert!(metrics.head_rows > 0, "the log has rows of its own");
     check_declared(&engine);
+    check_notes(&engine);
     let segments = engine.snapshot().segments();
     let cold: Vec<u64> = segments
         .iter()
@@ -428,6 +504,7 @@ fn the_golden_store_answers_as_it_did() {
     drop(engine);
     let engine = open(&dir);
     check_declared(&engine);
+    check_notes(&engine);
     assert_eq!(engine.metrics().head_rows, 0);
     assert_same(&everything(&engine).unwrap(), &expected, "all in segments");
 }

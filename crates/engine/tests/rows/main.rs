@@ -13,6 +13,7 @@ mod many_columns;
 mod narrowed;
 mod relation_as_seen;
 mod relations;
+mod row_numbers;
 mod series;
 mod staged;
 #[path = "../support/mod.rs"]

@@ -574,7 +574,7 @@ fn an_error_names_the_relation_the_row_and_what_is_wrong() {
     let refused = engine.create_relation("d", "public", "r", &other);
     assert!(refused.is_err_and(|error| is_relation(&error)));
     let wrong: [fn(&mut NewRelation); 4] = [
-        |it| it.primary_key.clear(),
+        |it| it.unique = vec![Vec::new()],
         |it| it.primary_key = vec!["text".to_owned()],
         |it| it.unique = vec![vec!["none".to_owned()]],
         |it| it.columns[0].name = "x".to_owned(),

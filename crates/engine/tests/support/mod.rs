@@ -31,7 +31,7 @@ pub(crate) fn everything_in(snapshot: &Snapshot) -> Result<Answer, Error> {
             for name in snapshot.relations(&database, &schema).unwrap_or_default() {
                 let reader = snapshot.relation(&database, &schema, &name);
                 let reader = reader.expect("it is listed");
-                let columns: Vec<usize> = (0..reader.schema().columns.len()).collect();
+                let columns: Vec<usize> = (0..reader.schema().named_columns().len()).collect();
                 let mut rows = Vec::new();
                 for batch in reader.read(&columns) {
                     rows.extend((0..batch.num_rows()).map(|row| row_of(&batch, row)));

@@ -332,7 +332,7 @@ fn has_column(snapshot: &Snapshot, name: &define::TableName, column: &str) -> bo
         return table.shown_columns().schema.index_of(column).is_ok();
     }
     define::find_relation(snapshot, database, schema, table).is_some_and(|relation| {
-        let mut columns = relation.schema().columns.iter();
+        let mut columns = relation.schema().named_columns().iter();
         columns.any(|known| known.name == column)
     })
 }

@@ -333,6 +333,10 @@ impl ReadContext {
         }
     }
 
+    fn changes(&self, name: &TableName) -> bool {
+        self.changing.as_ref().is_some_and(|it| is_same(it, name))
+    }
+
     /// The same, for what an INSERT does where its rows are in the way of others.
     pub(crate) fn excluding(&self, rows: Arc<dyn TableProvider>) -> Self {
         Self {
@@ -508,8 +512,7 @@ impl ReadContext {
                 name.clone(),
                 self.shared.options.threads,
             );
-            let changes = self.changing.as_ref();
-            let table = if changes.is_some_and(|it| is_same(it, name)) {
+            let table = if self.changes(name) {
                 table.with_row_columns()
             } else {
                 table
@@ -520,7 +523,8 @@ impl ReadContext {
             for reads in &self.reads {
                 reads.relation(reader.schema().id);
             }
-            return Some(Arc::new(RelationTable::new(reader, name.clone())));
+            let table = RelationTable::new(reader, name.clone());
+            return Some(Arc::new(table.with_row_number(self.changes(name))));
         }
         let (database, schema) = (&name.database, &name.schema);
         let Some(query) = define::view(&self.snapshot, database, schema, &name.table) else {

@@ -267,7 +267,7 @@ pub(crate) fn default_of(table: &TableSchema, position: usize) -> Option<&str> {
 
 fn create_relation(shown: &str, relation: &RelationSchema) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for (at, column) in relation.columns.iter().enumerate() {
+    for (at, column) in relation.named_columns().iter().enumerate() {
         let is_key = relation::kind_of(relation, at) == "key";
         let rest = if column.nullable || is_key {
             ""
@@ -287,9 +287,9 @@ fn create_relation(shown: &str, relation: &RelationSchema) -> String {
         let names: Vec<String> = columns.map(|column| quoted(&column.name)).collect();
         names.join(", ")
     };
-    parts.push(format!("  PRIMARY KEY ({})", names(&relation.primary_key)));
-    for unique in &relation.unique {
-        parts.push(format!("  UNIQUE ({})", names(unique)));
+    for (number, key) in relation.keys() {
+        let kind = if number == 0 { "PRIMARY KEY" } else { "UNIQUE" };
+        parts.push(format!("  {kind} ({})", names(key)));
     }
     let declared = relation.declared.iter();
     parts.extend(

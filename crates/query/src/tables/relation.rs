@@ -58,6 +58,14 @@ impl RelationTable {
             name,
         }
     }
+
+    /// The same with the number of each row behind its columns, for statements that change rows.
+    pub(crate) fn with_row_number(mut self, changes: bool) -> Self {
+        if changes {
+            self.shown = Arc::new(self.reader.schema().columns_with_number());
+        }
+        self
+    }
 }
 
 impl TableProvider for RelationTable {

@@ -95,7 +95,7 @@ impl Rules {
         Self {
             name: relation.name.clone(),
             schema: relation.shown_columns().schema,
-            columns: (0..relation.columns.len()).map(rule).collect(),
+            columns: (0..relation.named_columns().len()).map(rule).collect(),
             checks: checks_of(relation.declared.as_ref().map(|it| &it.table)),
             place: None,
             overriding: None,

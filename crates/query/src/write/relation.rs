@@ -64,7 +64,7 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
     let sources = &update.sources;
     let columns = changed_columns(&schema, &update.values, |name| sources.column(name));
     let query = sources.select(columns, update.selection.clone())?;
-    let reading = writing.reading.clone();
+    let reading = writing.reading.changing(update.name.clone());
     let (session, plan) = writing.plan(&reading, query).await?;
     let arrow = Arc::clone(plan.schema().inner());
     let mut kept = Kept::new(writing.reserve());
@@ -114,11 +114,12 @@ pub(super) async fn delete<'a>(
         let keys_of = key_columns(&schema).map(|name| item(sources.column(name), &old_name(name)));
         let mut columns: Vec<ast::SelectItem> = keys_of.collect();
         if writing.returns() {
-            let names = schema.columns.iter().map(|column| column.name.as_str());
+            let shown = schema.named_columns().iter();
+            let names = shown.map(|column| column.name.as_str());
             columns.extend(names.map(|name| item(sources.column(name), name)));
         }
         let query = sources.select(columns, selection.clone())?;
-        let reading = writing.reading.clone();
+        let reading = writing.reading.changing(name.clone());
         let (session, plan) = writing.plan(&reading, query).await?;
         let arrow = Arc::clone(plan.schema().inner());
         let mut kept = Kept::new(writing.reserve());
@@ -177,7 +178,7 @@ fn changed_columns(
 ) -> Vec<ast::SelectItem> {
     let keys = key_columns(schema).map(|name| item(of(name), &old_name(name)));
     let mut columns: Vec<ast::SelectItem> = keys.collect();
-    for (known, value) in schema.columns.iter().zip(values) {
+    for (known, value) in schema.named_columns().iter().zip(values) {
         let value = value.clone().unwrap_or_else(|| of(&known.name));
         columns.push(item(value, &known.name));
     }
@@ -202,6 +203,7 @@ fn changed(
 ) -> Result<Vec<RelationChange>, Error> {
     let old = keys(schema, batch)?;
     let new = schema.rows_of(&shall_be(schema, batch, position, zone)?)?;
+    let new = with_numbers(schema, new, &old);
     Ok(if moves {
         vec![
             RelationChange::Delete(Arc::clone(schema), old),
@@ -210,6 +212,22 @@ fn changed(
     } else {
         vec![RelationChange::Replace(Arc::clone(schema), new)]
     })
+}
+
+/// Rows with the numbers that they had, where rows are numbered: no statement changes these.
+fn with_numbers(
+    schema: &RelationSchema,
+    mut rows: Vec<Vec<Value>>,
+    keys: &[Vec<Value>],
+) -> Vec<Vec<Value>> {
+    if let Some(at) = schema.row_number() {
+        for (row, key) in rows.iter_mut().zip(keys) {
+            if let (Some(cell), Some(number)) = (row.get_mut(at), key.first()) {
+                *cell = number.clone();
+            }
+        }
+    }
+    rows
 }
 
 /// The rows as they shall be, of what [`changed_columns`] has read.
@@ -235,7 +253,7 @@ fn shall_be(
 
 /// The primary keys that a batch has in its first columns, in the key's order.
 fn keys(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, Error> {
-    let arrow: SchemaRef = schema.shown_columns().schema;
+    let arrow: SchemaRef = schema.columns_with_number().schema;
     let columns = key_columns(schema).zip(batch.columns());
     let columns = columns.filter_map(|(name, array)| {
         let field = arrow.field_with_name(name).ok()?.clone();

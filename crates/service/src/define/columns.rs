@@ -412,7 +412,7 @@ fn key_owner(engine: &Arc<Engine>, within: (&str, &str), name: &str) -> Option<S
         let reader = snapshot.relation(within.0, within.1, relation);
         reader.is_some_and(|reader| {
             let schema = reader.schema();
-            (0..=schema.unique.len()).any(|key| schema.key_name(key) == name)
+            schema.keys().any(|(key, _)| schema.key_name(key) == name)
         })
     });
     let of_table = |table: &String| {
@@ -469,7 +469,7 @@ fn numbers_of_column(snapshot: &Snapshot, name: &TableName, column: &str) -> Opt
     } else {
         let reader = lookup::find_relation(snapshot, database, schema, of)?;
         let relation = reader.schema();
-        let mut columns = relation.columns.iter();
+        let mut columns = relation.named_columns().iter();
         let at = columns.position(|it| it.name == column)?;
         relation.declared_column(at)?.default.clone()
     };

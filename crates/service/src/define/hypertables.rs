@@ -9,6 +9,7 @@
 pub(super) mod asked;
 pub(super) mod chunks;
 pub(super) mod compression;
+mod from_relation;
 pub(super) mod integer_now;
 pub(super) mod policies;
 
@@ -133,11 +134,10 @@ pub fn create_hypertable(
 ) -> Result<Hypertable, Error> {
     let place = &Place::of(engine, scope);
     check_table(principal, place, &new.path)?;
-    let name = place.table(new.path)?;
+    let name = place.table(new.path.clone())?;
     let (database, schema) = (name.database.as_str(), name.schema.as_str());
-    if lookup::find_relation(&engine.snapshot(), database, schema, &name.table).is_some() {
-        let table = name.table.clone();
-        return Err(DefineError::NoTime { table }.about(Part::Start));
+    if let Some(reader) = lookup::find_relation(&engine.snapshot(), database, schema, &name.table) {
+        from_relation::make_table(engine, &name, &reader, &new)?;
     }
     let Some((name, table)) = existing_table(engine, name.clone(), false)? else {
         let unknown = lookup::unknown_table(&engine.snapshot(), &name);

@@ -522,7 +522,7 @@ fn comment(
     if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
         let relation = reader.schema();
         let at = column.map(|column| {
-            let mut columns = relation.columns.iter();
+            let mut columns = relation.named_columns().iter();
             let at = columns.position(|known| known.name == column);
             at.ok_or_else(|| {
                 let shown = relation.shown_columns().schema;

@@ -1,15 +1,17 @@
 //! Rows that a client streams into a table that is there: all of them, or none.
 //!
 //! Does: find the table and its columns, refuse who may not write, store the rows as one batch; stage the parts of a longer stream
-//! in a transaction. Does not: read a format; a surface brings record batches. What one batch may hold bounds a stream into a
-//! relation.
+//! in a transaction. Does not: read a format; a surface brings record batches. What is staged of a relation is in memory until the
+//! commit, as its rows are after it.
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use nilometer_engine::ingest::{OnConflict, SeenKeys, Session as IngestSession, Target};
-use nilometer_engine::{Declared, Duplicates, RelationChange, RelationSchema, Transaction};
+use nilometer_engine::{
+    Declared, Duplicates, Error as EngineError, RelationChange, RelationSchema, Transaction,
+};
 
 use super::RowTarget;
 use super::references::write_relations;
@@ -128,11 +130,6 @@ impl CopyTarget {
         Err(refused(unknown_table(&snapshot, &name)))
     }
 
-    /// Whether more rows than one batch may have can be staged: those of a table over time.
-    pub fn is_staged(&self) -> bool {
-        self.relation.is_none()
-    }
-
     /// What the rows are part of.
     pub fn transaction(&self) -> Option<&Arc<Transaction>> {
         self.transaction.as_ref()
@@ -183,7 +180,8 @@ impl Service {
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// Writes some rows of a stream into a file that becomes part of the store when a transaction commits. Blocks.
+    /// Writes some rows of a stream into a file that becomes part of the store when a transaction commits; those of a relation into the
+    /// transaction itself. Blocks.
     pub fn stage(
         &self,
         target: &CopyTarget,
@@ -192,6 +190,9 @@ impl Service {
     ) -> Result<(), Error> {
         let rows = &target.rows;
         self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
+        if let Some(relation) = &target.relation {
+            return Ok(self.copy_into_relation(target, relation, Some(own), batch)?);
+        }
         let (database, schema) = (&rows.scope.database, rows.scope.schema.as_deref());
         let mut session = IngestSession::in_schema(Arc::clone(self.engine()), database, schema)?;
         session.have_checked(rows.has_checked);
@@ -231,12 +232,21 @@ impl Service {
         // Whoever was allowed to begin may not be any more.
         self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
         self.check_rows(batch.num_rows(), batch.num_columns())?;
+        let transaction = target.transaction.as_ref();
+        Ok(self.copy_into_relation(target, relation, transaction, batch)?)
+    }
+
+    fn copy_into_relation(
+        &self,
+        target: &CopyTarget,
+        relation: &Arc<RelationSchema>,
+        transaction: Option<&Arc<Transaction>>,
+        batch: &RecordBatch,
+    ) -> Result<(), EngineError> {
         let values = relation.rows_of(batch)?;
         let changes = [RelationChange::Insert(Arc::clone(relation), values)];
         let (database, schema) = (&target.name.database, &target.name.schema);
-        let transaction = target.transaction.as_ref();
         let within = (database.as_str(), schema.as_str());
-        write_relations(self.engine(), transaction, None, within, &changes)?;
-        Ok(())
+        write_relations(self.engine(), transaction, None, within, &changes)
     }
 }

@@ -149,9 +149,13 @@ impl ForeignKey {
     ) -> Option<DefineError> {
         let targets = self.targets(to);
         let refuse = |reason: String| Some(DefineError::ForeignKey { reason });
-        let is_key = std::iter::once(&to.primary_key)
-            .chain(&to.unique)
-            .any(|key| same(key, &targets));
+        if self.to_columns.is_empty() && to.row_number().is_some() {
+            return refuse(format!(
+                "there is no primary key for referenced table \"{}\"",
+                self.to
+            ));
+        }
+        let is_key = to.keys().any(|(_, key)| same(key, &targets));
         if !is_key {
             return refuse(format!(
                 "there is no unique constraint matching given keys for referenced table \"{}\"",

@@ -390,10 +390,14 @@ impl Engine {
                 .apply(definition)
                 .expect("a definition planned from the catalogue fits it");
         }
-        let is_there = |schema| catalogue.schema_name(schema).is_some();
         self.sequencer
             .relations_mut()
-            .drop_without_schema(sequencer.next_lsn - 1, is_there);
+            .drop_displaced(sequencer.next_lsn - 1, |relation| {
+                catalogue.schema_name(relation.schema).is_some()
+                    && catalogue
+                        .table_id(relation.schema, &relation.name)
+                        .is_none()
+            });
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! Does: check that what is declared fits what is stored, and log it as `ddl.rs` logs every change. Does not: check rows that
 //! are there: a declaration that they might offend is refused, or says of new rows only.
 
+use crate::catalogue::Catalogue;
 use crate::declared::{Declarations, Declared, DeclaredTable};
 use crate::definition::Definition;
 use crate::engine::change::ddl::{
@@ -11,7 +12,7 @@ use crate::engine::change::ddl::{
 };
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
-use crate::schema::{ColumnKind, TIME_COLUMN, TableSettings};
+use crate::schema::{ColumnKind, SchemaId, TIME_COLUMN, TableSettings};
 
 impl Engine {
     /// Makes a table with what was declared of it: of each column, in the order of `columns`, or of none. Returns whether it
@@ -25,6 +26,29 @@ impl Engine {
         settings: TableSettings,
         declared: &Declarations,
     ) -> Result<bool, Error> {
+        self.check_declared_table(table, columns, settings, declared)?;
+        let schema_name = schema;
+        self.alter(|catalogue| {
+            let (_, schema) = find_schema(catalogue, database, schema_name)?;
+            if catalogue.table_id(schema, table).is_some() {
+                return Ok(Vec::new());
+            }
+            if self.sequencer.is_relation(schema, table) {
+                return Err(exists("relation", table, in_schema(database, schema_name)));
+            }
+            let place = (schema, table);
+            Ok(plan_declared(catalogue, place, columns, settings, declared))
+        })
+    }
+
+    /// Whether a table may be made so.
+    pub(super) fn check_declared_table(
+        &self,
+        table: &str,
+        columns: &[NewColumn<'_>],
+        settings: TableSettings,
+        declared: &Declarations,
+    ) -> Result<(), Error> {
         self.check_new_table(table, columns)?;
         check_settings(&settings)?;
         check_table(table, &declared.table)?;
@@ -36,35 +60,7 @@ impl Engine {
         for (column, said) in columns.iter().zip(&declared.columns) {
             check_column(table, column.name, column.kind, said)?;
         }
-        let schema_name = schema;
-        self.alter(|catalogue| {
-            let (_, schema) = find_schema(catalogue, database, schema_name)?;
-            if catalogue.table_id(schema, table).is_some() {
-                return Ok(Vec::new());
-            }
-            if self.sequencer.is_relation(schema, table) {
-                return Err(exists("relation", table, in_schema(database, schema_name)));
-            }
-            let mut planned = vec![catalogue.plan_table(schema, table)];
-            let Some(Definition::Table { id, .. }) = planned.first() else {
-                return Ok(Vec::new());
-            };
-            let id = *id;
-            if settings != TableSettings::default() {
-                planned.push(Definition::SetTable { id, settings });
-            }
-            if !declared.table.is_empty() {
-                let declared = Box::new(declared.table.clone());
-                planned.push(Definition::DeclareTable { id, declared });
-            }
-            for (nth, column) in (0u32..).zip(columns) {
-                let made = catalogue.plan_nth_column(nth, id, column.kind, column.name);
-                let said = declared.columns.get(nth as usize);
-                let said = said.filter(|said| !said.is_empty()).cloned();
-                planned.extend(with_declaration(made, said));
-            }
-            Ok(planned)
-        })
+        Ok(())
     }
 
     /// Adds a tag or a field with what was declared of it; rows that are there have none, and those of a field that is never
@@ -146,6 +142,35 @@ impl Engine {
         })
         .map(drop)
     }
+}
+
+/// The definitions of a new table with what is declared of it.
+pub(super) fn plan_declared(
+    catalogue: &Catalogue,
+    (schema, table): (SchemaId, &str),
+    columns: &[NewColumn<'_>],
+    settings: TableSettings,
+    declared: &Declarations,
+) -> Vec<Definition> {
+    let mut planned = vec![catalogue.plan_table(schema, table)];
+    let Some(Definition::Table { id, .. }) = planned.first() else {
+        return Vec::new();
+    };
+    let id = *id;
+    if settings != TableSettings::default() {
+        planned.push(Definition::SetTable { id, settings });
+    }
+    if !declared.table.is_empty() {
+        let declared = Box::new(declared.table.clone());
+        planned.push(Definition::DeclareTable { id, declared });
+    }
+    for (nth, column) in (0u32..).zip(columns) {
+        let made = catalogue.plan_nth_column(nth, id, column.kind, column.name);
+        let said = declared.columns.get(nth as usize);
+        let said = said.filter(|said| !said.is_empty()).cloned();
+        planned.extend(with_declaration(made, said));
+    }
+    planned
 }
 
 /// A definition of a column, and what is declared of it.

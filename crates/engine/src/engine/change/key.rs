@@ -61,7 +61,9 @@ impl Engine {
 
     /// The relation that has a name now, durable or not.
     fn relation_now(&self, schema: SchemaId, name: &str) -> Option<Arc<RelationSchema>> {
-        self.sequencer.relations().named(schema, name).cloned()
+        let relations = self.sequencer.relations();
+        let known = relations.named(schema, name)?;
+        relations.schema_now(known.id)
     }
 
     /// The batch that puts `made` in the place of a relation, with its rows; who they are inserted into is not known yet.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use crate::batch::Batch;
-use crate::declared::{Declarations, Declared};
+use crate::declared::{Declarations, Declared, ROW_NUMBER};
 use crate::disk::Disk;
 use crate::engine::change::ddl::{exists, find_schema, in_schema};
 use crate::engine::sequencer::Sequencer;
@@ -33,7 +33,8 @@ const CHANGE_BYTES_MAX: usize = 1 << 30;
 pub struct NewRelation {
     /// Its columns.
     pub columns: Vec<RelationColumn>,
-    /// Names of the columns that tell a row from all others: one at least, none nullable.
+    /// Names of the columns that tell a row from all others, none nullable; none = the store numbers the rows, and shows nobody the
+    /// numbers ([`ROW_NUMBER`]).
     pub primary_key: Vec<String>,
     /// More sets of names whose values no two rows share.
     pub unique: Vec<Vec<String>>,
@@ -100,6 +101,8 @@ impl Engine {
             check_name("column", &column.name)?;
         }
         let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
+        let mut declared = declared;
+        let new = &new.numbered(&mut declared);
         let mut made = new.schema(owner, name)?;
         made.declare(declared)
             .map_err(|what| Error::RelationDefinition {
@@ -249,10 +252,18 @@ impl Engine {
         let rows_max =
             ROWS_MAX.min(usize::try_from(self.site.options().batch_rows_max).unwrap_or(ROWS_MAX));
         let encode = |change: &RelationChange| match change {
-            RelationChange::Insert(schema, rows) => Ok(Change::Insert(
-                schema.id,
-                whole_rows(schema, rows, rows_max)?,
-            )),
+            RelationChange::Insert(schema, rows) => {
+                let mut encoded = whole_rows(schema, rows, rows_max)?;
+                if let Some(at) = schema.row_number() {
+                    let new = rows.iter().filter(|row| row.get(at) == Some(&Value::Null));
+                    let first = self
+                        .sequencer
+                        .relations()
+                        .take_numbers(schema.id, new.count());
+                    encoded.number(at, first.unwrap_or(1));
+                }
+                Ok(Change::Insert(schema.id, encoded))
+            }
             RelationChange::Replace(schema, rows) => Ok(Change::Replace(
                 schema.id,
                 whole_rows(schema, rows, rows_max)?,
@@ -323,6 +334,24 @@ impl Sequencer {
 }
 
 impl NewRelation {
+    /// The same with a column that numbers its rows, where it has no primary key.
+    fn numbered(&self, declared: &mut Declarations) -> Self {
+        let mut new = self.clone();
+        if new.primary_key.is_empty() {
+            new.columns.push(RelationColumn {
+                name: ROW_NUMBER.to_owned(),
+                kind: PhysicalType::I64,
+                nullable: false,
+            });
+            new.primary_key.push(ROW_NUMBER.to_owned());
+            if !declared.columns.is_empty() {
+                declared.columns.push(Declared::default());
+            }
+            declared.table.row_number = Some(1);
+        }
+        new
+    }
+
     fn schema(&self, schema: SchemaId, name: &str) -> Result<RelationSchema, Error> {
         let refused = |reason: String| Error::RelationDefinition {
             name: name.to_owned(),
@@ -396,13 +425,14 @@ fn checked_rows(
             let (has, needs) = (row.len(), columns.len());
             return Err(refused(format!("it has {has} values and needs {needs}")));
         }
-        for (value, (_, column)) in row.iter().zip(columns) {
+        for (value, (place, column)) in row.iter().zip(columns) {
             if value.heap_bytes() > VALUE_BYTES_MAX {
                 let what = "the bytes of one value of a relation";
                 return Err(limit(what, VALUE_BYTES_MAX, value.heap_bytes()));
             }
             bytes += value.heap_bytes();
-            if value.kind().is_none() && !column.nullable {
+            let is_numbered = schema.row_number() == Some(*place as usize);
+            if value.kind().is_none() && !column.nullable && !is_numbered {
                 return Err(Error::Constraint {
                     kind: ConstraintKind::NotNull,
                     table: schema.name.clone(),

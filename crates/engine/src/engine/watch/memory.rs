@@ -254,8 +254,12 @@ impl Round {
                 // Only what takes something away makes an epoch.
                 if to.catalogue.epoch() != epoch {
                     let catalogue = &*to.catalogue;
-                    let is_there = |schema| catalogue.schema_name(schema).is_some();
-                    to.relations.drop_without_schema(lsn, is_there);
+                    to.relations.drop_displaced(lsn, |relation| {
+                        catalogue.schema_name(relation.schema).is_some()
+                            && catalogue
+                                .table_id(relation.schema, &relation.name)
+                                .is_none()
+                    });
                 }
             }
             Record::Batch(batch) => {

@@ -109,7 +109,7 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         }
         foreign::check_columns(&body)?;
         let checks = named_checks(&path.last.text, std::mem::take(&mut body.checks));
-        let (new, mut declared) = relation(body, start)?;
+        let (new, mut declared) = relation(body)?;
         declared.table.checks = checks;
         if has_settings {
             return Err(refused(

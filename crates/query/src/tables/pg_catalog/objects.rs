@@ -522,8 +522,7 @@ fn indexes_of(table: usize, object: &Object) -> Vec<Object> {
     };
     match &object.of {
         Of::Relation(relation) => {
-            let keys = std::iter::once(&relation.primary_key).chain(&relation.unique);
-            let keys = keys.enumerate().map(|(key, positions)| {
+            let keys = relation.keys().map(|(key, positions)| {
                 let name = relation.key_name(key);
                 let columns = positions.iter().map(|&at| i64::from(at) + 1).collect();
                 let constraint = oids::constraint(relation.id, key);

@@ -214,7 +214,7 @@ pub(super) fn columns(visible: &Visible) -> Rows {
         }
     });
     each_relation(visible, |database, schema, relation| {
-        for (at, column) in relation.columns.iter().enumerate() {
+        for (at, column) in relation.named_columns().iter().enumerate() {
             rows.push([
                 Cell::from(database),
                 schema.into(),

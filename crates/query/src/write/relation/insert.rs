@@ -141,18 +141,27 @@ fn on_conflict(
     match on.action {
         OnConflictAction::DoNothing => Ok(OnConflict::Skip(match key {
             Some(key) => vec![key],
-            None => (0..=schema.unique.len()).collect(),
+            None => schema.keys().map(|(number, _)| number).collect(),
         })),
         OnConflictAction::DoUpdate(update) => {
-            if key.is_none() && !schema.unique.is_empty() {
+            if key.is_none() && schema.keys().count() != 1 {
+                let message = match schema.keys().count() {
+                    0 => {
+                        "the relation has no key that rows could be in the way of; make one: CREATE UNIQUE INDEX, and name it: ON CONFLICT (a, b) DO UPDATE"
+                    }
+                    _ => {
+                        "the relation has more than one key; name the one that is meant: ON CONFLICT (a, b) DO UPDATE"
+                    }
+                };
                 return Err(Error::Plan {
-                    message: "the relation has more than one key; name the one that is meant: ON CONFLICT (a, b) DO UPDATE"
-                        .to_owned(),
+                    message: message.to_owned(),
                     position: name.position,
                 });
             }
             let alias = Ident::with_quote('"', Name::from(called).text);
-            set(update, schema, alias, key.unwrap_or(0)).map(OnConflict::Update)
+            let only = schema.keys().map(|(number, _)| number).next();
+            let key = key.or(only).unwrap_or(0);
+            set(update, schema, alias, key).map(OnConflict::Update)
         }
     }
 }
@@ -218,14 +227,20 @@ fn key_of(columns: &[Ident], schema: &RelationSchema) -> Result<usize, Error> {
         names.sort();
         names
     };
-    let keys: Vec<Vec<String>> = keys_of(schema).map(names).collect();
-    if let Some(found) = keys.iter().position(|key| *key == given) {
-        return Ok(found);
-    }
-    let known: Vec<String> = keys
-        .iter()
-        .map(|key| format!("({})", key.join(", ")))
+    let keys: Vec<(usize, Vec<String>)> = schema
+        .keys()
+        .map(|(number, key)| (number, names(key)))
         .collect();
+    if let Some((found, _)) = keys.iter().find(|(_, key)| *key == given) {
+        return Ok(*found);
+    }
+    let mut known: Vec<String> = keys
+        .iter()
+        .map(|(_, key)| format!("({})", key.join(", ")))
+        .collect();
+    if known.is_empty() {
+        known.push("none; leave ON CONFLICT out, or make a UNIQUE INDEX".to_owned());
+    }
     Err(Error::Plan {
         message: format!(
             "({}) is no key of the relation; it has {}",
@@ -324,8 +339,8 @@ pub(super) fn key_text(values: &[Value]) -> String {
 
 /// Rows of values as they are shown.
 fn shown_rows(schema: &RelationSchema, rows: Vec<Vec<Value>>) -> Result<RecordBatch, Error> {
-    let all: Vec<usize> = (0..schema.columns.len()).collect();
     let shown = schema.shown_columns();
+    let all: Vec<usize> = (0..shown.len()).collect();
     let show = |batch: RecordBatch| {
         let arrays = batch.columns().iter().enumerate();
         let arrays = arrays.map(|(at, array)| shown.show(at, array)).collect();
@@ -362,6 +377,7 @@ async fn once<'a>(
         let excluded = vec![shown_rows(schema, in_the_way)?];
         let excluded = MemTable::try_new(shown, vec![excluded])?;
         let reading = writing.reading.excluding(Arc::new(excluded));
+        let reading = reading.changing(name.clone());
         let query = joined(set, schema, name)?;
         let (session, plan) = writing.plan(&reading, query).await?;
         let arrow = Arc::clone(plan.schema().inner());

@@ -18,7 +18,7 @@ use super::super::update::assigned;
 use super::super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use super::{
     Tried, changed_columns, key_columns, key_texts, keys, moves, old_name, schema_of, shall_be,
-    write,
+    with_numbers, write,
 };
 use crate::error::Error;
 use crate::statement::name::{Path, TableName};
@@ -157,7 +157,7 @@ impl Merging {
             changed_columns(schema, &values, |name| sources.column(name))
         };
         let query = sources.select(columns, all_of(conditions))?;
-        let reading = writing.reading.clone();
+        let reading = writing.reading.changing(self.name.clone());
         let (session, plan) = writing.plan(&reading, query).await?;
         let arrow = std::sync::Arc::clone(plan.schema().inner());
         let mut kept = Kept::new(writing.reserve());
@@ -173,9 +173,10 @@ impl Merging {
         }
         let new = shall_be(schema, &batch, position, &reading.zone)?;
         let writing = Rules::of_relation(schema).checked(writing, &new).await?;
-        let rows = schema.rows_of(&new)?;
+        let keys = keys(schema, &batch)?;
+        let rows = with_numbers(schema, schema.rows_of(&new)?, &keys);
         if moves(schema, &values) {
-            changes.gone.extend(keys(schema, &batch)?);
+            changes.gone.extend(keys);
             changes.new.extend(rows);
         } else {
             changes.replaced.extend(rows);

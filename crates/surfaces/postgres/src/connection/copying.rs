@@ -222,9 +222,8 @@ where
                 continue;
             }
             let (rows, mut parts) = reading.await?;
-            parts.check(&rows)?;
             if rows.rows() == 0 {
-                // What a part had is in a file.
+                // What a part had is in a file, or counted with its transaction.
                 permit = self.shared.service.body_memory().hold();
             }
             permit.cover(rows.bytes() + chunk.len())?;
@@ -240,9 +239,7 @@ where
                 Ok((rows, parts))
             });
             if is_last {
-                let (rows, parts) = reading.await?;
-                parts.check(&rows)?;
-                return Ok((rows, parts));
+                return Ok(reading.await?);
             }
         }
     }

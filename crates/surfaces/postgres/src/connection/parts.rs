@@ -1,7 +1,7 @@
 //! Parts of a COPY that is larger than a batch.
 //!
-//! Does: decide when what has come is a part, have it staged in a file of the transaction, its own if there is none, and commit that
-//! at the end. Does not: read data (`copying.rs`). Dropped before its end it leaves nothing.
+//! Does: decide when what has come is a part, have it staged in a transaction (in a file of it, or, of a table without time, in its
+//! memory), its own if there is none, and commit that at the end. Does not: read data (`copying.rs`). Dropped before its end it leaves nothing.
 
 use std::sync::Arc;
 
@@ -50,18 +50,10 @@ impl Parts {
         self.transaction.is_some()
     }
 
-    /// Refuses rows that nothing takes: of a table without time there are no parts.
-    pub(super) fn check(&self, rows: &RowsIn) -> Result<(), Error> {
-        if self.target.is_staged() {
-            return Ok(());
-        }
-        self.service.check_rows(rows.rows(), 1)
-    }
-
     /// Stages what has come if that is as much as a part may have.
     pub(super) async fn stage_if_due(&mut self, rows: RowsIn) -> Result<RowsIn, Refused> {
         let is_due = rows.rows() >= self.rows_max || rows.bytes() > self.bytes_max;
-        if !is_due || !self.target.is_staged() {
+        if !is_due {
             return Ok(rows);
         }
         self.stage(rows, false).await
@@ -91,17 +83,33 @@ impl Parts {
         while done < part.num_rows() {
             let count = self.rows_max.clamp(1, part.num_rows() - done);
             let slice: RecordBatch = part.slice(done, count);
-            let (target, own) = (self.target.clone(), Arc::clone(&own));
-            let staged = self
-                .service
-                .write(move |service| service.stage(&target, &own, &slice));
+            let staged = self.stage_slice(&own, slice).await;
             let at = from + done;
-            staged
-                .await
-                .map_err(|error: Error| rows.at_stored(error.into(), at))?;
+            staged.map_err(|error: Error| rows.at_stored(error.into(), at))?;
             done += count;
         }
         Ok(rows)
+    }
+
+    /// Stages some rows, once nobody has a lock on theirs.
+    async fn stage_slice(&self, own: &Arc<Transaction>, slice: RecordBatch) -> Result<(), Error> {
+        loop {
+            let (target, own, slice) = (self.target.clone(), Arc::clone(own), slice.clone());
+            let staged = self
+                .service
+                .write(move |service| service.stage(&target, &own, &slice));
+            let Err(error) = staged.await else {
+                return Ok(());
+            };
+            let Some(wait) = error.row_wait() else {
+                return Err(error);
+            };
+            tokio::select! {
+                biased;
+                () = self.session.cancelled.cancelled() => return Err(Error::Cancelled),
+                () = wait.ended() => {}
+            }
+        }
     }
 
     /// Stages the rest, and commits unless somebody else does. Returns all rows.

@@ -86,7 +86,7 @@ pub(super) fn times(array: &dyn Array, kind: TimeKind) -> Result<Vec<i64>, Refus
                 }
                 (row, _) => refuse(
                     row.unwrap_or(0),
-                    "every row needs a time, and this one's is null: a table without a key is kept by its first column of integers; where that may be NULL, make the table with a PRIMARY KEY",
+                    "every row needs a time, and this one's is null",
                 ),
             }
         }

@@ -145,12 +145,29 @@ class Copy(unittest.TestCase):
 
 @unittest.skipIf(IS_REFERENCE, "limits of ours")
 class Limits(unittest.TestCase):
-    def test_a_relation_takes_one_batch(self):
-        psql("DROP TABLE IF EXISTS related", "CREATE TABLE related (id bigint PRIMARY KEY)")
-        _, errors = psql("\\copy related FROM STDIN", data="".join("%d\n" % number for number in range(501)))
-        self.assertIn("54000", errors)
-        self.assertIn("batch-rows-max", errors)
-        self.assertEqual(psql("SELECT count(*) FROM related")[0], "0")
+    def test_a_relation_takes_many_batches_or_nothing(self):
+        # A COPY into a table without time was one batch, and a longer one was refused.
+        numbers = lambda *ranges: "".join("%d\n" % number for of in ranges for number in of)
+        for kind in ["bigint PRIMARY KEY", "bigint"]:
+            psql("DROP TABLE IF EXISTS related")
+            psql("CREATE TABLE related (id %s)" % kind)
+            out, errors = psql("\\copy related FROM STDIN", data=numbers(range(40000)))
+            self.assertEqual((out, errors), ("COPY 40000", ""))
+            # By hand: 40000 * 39999 / 2.
+            whole = "40000|799980000"
+            self.assertEqual(psql("SELECT count(*), sum(id) FROM related")[0], whole)
+            _, errors = psql("\\copy related FROM STDIN", data=numbers(range(40000, 70000)) + "x\n")
+            self.assertIn("line 30001", errors)
+            self.assertEqual(psql("SELECT count(*), sum(id) FROM related")[0], whole)
+            if "KEY" in kind:
+                _, errors = psql("\\copy related FROM STDIN", data=numbers(range(40000, 70000), [7]))
+                self.assertIn("23505", errors)
+                _, errors = psql("\\copy related FROM STDIN", data=numbers(range(40000, 70000), [40000]))
+                self.assertIn("23505", errors)
+                self.assertEqual(psql("SELECT count(*), sum(id) FROM related")[0], whole)
+            out, _ = psql("BEGIN", "\\copy related FROM STDIN", "SELECT count(*) FROM related", "ROLLBACK", data=numbers(range(40000, 70000)))
+            self.assertIn("70000", out)
+            self.assertEqual(psql("SELECT count(*), sum(id) FROM related")[0], whole)
 
     def test_a_relation_is_not_changed_beside_it(self):
         psql("DROP TABLE IF EXISTS related, copied", "DROP TABLE IF EXISTS related", "DROP TABLE IF EXISTS copied")

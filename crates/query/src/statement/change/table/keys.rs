@@ -1,21 +1,18 @@
 //! Consequences of the keys of a definition: a relation, or the tags of a table of series.
 
 use nilometer_engine::{
-    ColumnKind, Declarations, Declared, LogicalType, NewRelation, PhysicalType, RelationColumn,
-    nearest,
+    ColumnKind, Declarations, Declared, LogicalType, NewRelation, PhysicalType, ROW_NUMBER,
+    RelationColumn, nearest,
 };
 use nilometer_service::define::Column;
 
 use super::{Body, KeyKind, TAGS_NEED_A_TIME, WrittenColumn, named_keys};
-use crate::error::{Error, Position};
+use crate::error::Error;
 use crate::statement::change::refused;
 use crate::statement::name::Name;
 
 /// A table without a time column.
-pub(super) fn relation(
-    body: Body,
-    start: Option<Position>,
-) -> Result<(NewRelation, Declarations), Error> {
+pub(super) fn relation(body: Body) -> Result<(NewRelation, Declarations), Error> {
     let mut primary: Option<Vec<String>> = None;
     let mut unique = Vec::new();
     let mut declared = Declarations::default();
@@ -48,6 +45,12 @@ pub(super) fn relation(
                 column.name.position,
             ));
         }
+        if name == ROW_NUMBER && primary.is_none() {
+            return Err(refused(
+                "the column name \"ctid\" conflicts with a system column name; give it another name",
+                column.name.position,
+            ));
+        }
         let mut keys = primary.iter().flatten();
         let is_key = keys.any(|key| *key == name);
         declared.columns.push(Declared {
@@ -61,15 +64,10 @@ pub(super) fn relation(
             kind,
         });
     }
-    let Some(primary_key) = primary else {
-        return Err(refused(
-            "a table needs its time, a column time TIMESTAMPTZ; without one it is a relation and needs a PRIMARY KEY",
-            start,
-        ));
-    };
     let new = NewRelation {
         columns,
-        primary_key,
+        // Without one the store numbers the rows.
+        primary_key: primary.unwrap_or_default(),
         unique,
     };
     Ok((new, declared))

@@ -14,33 +14,17 @@ use crate::statement::settings::Interval;
 use crate::statement::types::Written;
 
 /// The column that is the table's time, by its position: that of the name, or else, of a table without tags and settings,
-/// the first of a type of times. A table whose keys leave it out is a relation. One without keys and without such a column is kept
-/// by its first column of integers, as hypertables over integers are.
+/// the first of a type of times. A table whose keys leave it out is a relation, as is one without such a column.
 pub(super) fn time_of(body: &Body, is_bare: bool) -> Option<usize> {
     let of_time = |column: &WrittenColumn| column.of.time().is_some() && !column.is_tag;
     let mut columns = body.columns.iter();
     let named = columns.position(|column| column.name.text == TIME_COLUMN && of_time(column));
     let first = || body.columns.iter().position(of_time);
-    let Some(found) = named.or_else(first) else {
-        return integer_of(body).filter(|_| is_bare && body.keys.is_empty());
-    };
+    let found = named.or_else(first)?;
     let name = &body.columns.get(found)?.name.text;
     let has_time = |key: &Key| key.columns.iter().any(|column| column.text == *name);
     let is_found_by_others = !body.keys.is_empty() && !body.keys.iter().any(has_time);
     (!is_bare || !is_found_by_others).then_some(found)
-}
-
-/// The column of integers that is called as times are, or else the first; none that numbers its rows.
-fn integer_of(body: &Body) -> Option<usize> {
-    let mut columns = body.columns.iter();
-    let named =
-        columns.position(|column| column.name.text == TIME_COLUMN && integer(column).is_some());
-    let first = || {
-        body.columns
-            .iter()
-            .position(|column| integer(column).is_some())
-    };
-    named.or_else(first)
 }
 
 /// The kind of time that a column of integers is, with its type; `None` = it has no integers that could be times.

@@ -1,0 +1,368 @@
+//! Promise: a relation without a key keeps every row that it is given, equal ones and nulls too; each has a number that no other row of
+//! the relation ever has, through transactions, flushes and kills; and nobody is shown the number.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use nilometer_codec::PhysicalType;
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
+use nilometer_engine::{
+    ColumnKind, Declarations, DeclaredTable, DeclaredTime, Duplicates, Engine, Error, NewColumn,
+    NewRelation, Options, ROW_NUMBER, RelationChange, RelationColumn, RelationSchema, Snapshot,
+    SystemClock, TableOfRelation, TableSettings, TimeKind, Value,
+};
+
+use crate::support::everything;
+
+fn open_on(disk: Arc<dyn Disk>) -> Result<Arc<Engine>, Error> {
+    let clock = Arc::new(SystemClock);
+    let engine = Engine::open(disk, clock, Path::new("/d"), Options::default())?;
+    engine.create_database("d")?;
+    Ok(Arc::new(engine))
+}
+
+fn open(disk: &MemoryDisk) -> Arc<Engine> {
+    open_on(Arc::new(disk.clone())).unwrap()
+}
+
+fn definition(unique: &[&str]) -> NewRelation {
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: true,
+    };
+    NewRelation {
+        columns: vec![
+            column("word", PhysicalType::Text),
+            column("n", PhysicalType::I64),
+        ],
+        primary_key: Vec::new(),
+        unique: unique.iter().map(|name| vec![(*name).to_owned()]).collect(),
+    }
+}
+
+fn made(disk: &MemoryDisk, unique: &[&str]) -> Arc<Engine> {
+    let engine = open(disk);
+    let new = definition(unique);
+    assert!(engine.create_relation("d", "public", "r", &new).unwrap());
+    engine
+}
+
+fn schema(snapshot: &Snapshot) -> Arc<RelationSchema> {
+    let reader = snapshot.relation("d", "public", "r").unwrap();
+    Arc::clone(reader.schema())
+}
+
+fn row(word: Option<&str>, n: Option<i64>) -> Vec<Value> {
+    vec![word.into(), n.into(), Value::Null]
+}
+
+fn insert(engine: &Arc<Engine>, rows: Vec<Vec<Value>>) -> Result<(), Error> {
+    let change = RelationChange::Insert(schema(&engine.snapshot()), rows);
+    engine.write_relations(&[change]).map(drop)
+}
+
+/// The rows with their numbers, in the order of these.
+fn numbered(snapshot: &Snapshot) -> Vec<(i64, String)> {
+    let reader = snapshot.relation("d", "public", "r").unwrap();
+    let rows = reader.rows().into_iter().map(|row| {
+        let Value::I64(number) = row[2] else {
+            panic!("a row without a number: {row:?}");
+        };
+        (number, format!("{} {}", row[0], row[1]).replace('"', ""))
+    });
+    let mut rows: Vec<(i64, String)> = rows.collect();
+    rows.sort();
+    rows
+}
+
+fn words(snapshot: &Snapshot) -> Vec<String> {
+    numbered(snapshot).into_iter().map(|(_, row)| row).collect()
+}
+
+#[test]
+fn equal_rows_and_nulls_are_kept_and_numbers_are_shown_to_nobody() {
+    let engine = made(&MemoryDisk::default(), &[]);
+    let twice = || row(Some("a"), Some(1));
+    insert(&engine, vec![twice(), row(None, None), twice()]).unwrap();
+    insert(&engine, vec![twice()]).unwrap();
+    let rows = numbered(&engine.snapshot());
+    let numbers: Vec<i64> = rows.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    let schema = schema(&engine.snapshot());
+    let shown = schema.shown_columns().schema;
+    let names: Vec<&str> = shown.fields().iter().map(|it| it.name().as_str()).collect();
+    assert_eq!(names, ["word", "n"]);
+    assert_eq!(schema.keys().count(), 0);
+    assert_eq!(schema.row_number(), Some(2));
+    let all = schema.columns_with_number().schema;
+    assert_eq!(all.field(2).name(), ROW_NUMBER);
+    // One of two equal rows goes by its number, and the other stays.
+    let change = RelationChange::Delete(Arc::clone(&schema), vec![vec![1_i64.into()]]);
+    engine.write_relations(&[change]).unwrap();
+    let left = numbered(&engine.snapshot());
+    assert_eq!(left.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+#[test]
+fn a_number_is_never_given_again_whatever_becomes_of_its_row() {
+    for flushes in [false, true] {
+        let disk = MemoryDisk::default();
+        let mut engine = made(&disk, &[]);
+        let mut seen = BTreeSet::new();
+        for round in 0..4 {
+            insert(&engine, vec![row(None, Some(round)), row(None, None)]).unwrap();
+            // A transaction that comes to nothing, and one that writes.
+            let own = engine.begin().unwrap();
+            let change =
+                || RelationChange::Insert(schema(&engine.snapshot()), vec![row(None, None)]);
+            own.write_relations(None, &[change()]).unwrap();
+            drop(own);
+            let own = engine.begin().unwrap();
+            own.write_relations(None, &[change(), change()]).unwrap();
+            own.commit().unwrap();
+            drop(own);
+            let rows = numbered(&engine.snapshot());
+            assert_eq!(rows.len(), 4);
+            for (number, _) in &rows {
+                assert!(seen.insert(*number), "{number} twice, {flushes}");
+            }
+            // All go, the one with the highest number too.
+            let keys = rows.iter().map(|(number, _)| vec![(*number).into()]);
+            let gone = RelationChange::Delete(schema(&engine.snapshot()), keys.collect());
+            engine.write_relations(&[gone]).unwrap();
+            if flushes {
+                engine.flush().unwrap();
+            }
+            drop(engine);
+            engine = open(&disk);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_changes_its_own_rows_and_those_of_others_by_their_numbers() {
+    let engine = made(&MemoryDisk::default(), &[]);
+    let equal = || row(Some("a"), Some(1));
+    insert(&engine, vec![equal(), equal()]).unwrap();
+    let (one, other) = (engine.begin().unwrap(), engine.begin().unwrap());
+    let insert =
+        |word| RelationChange::Insert(schema(&engine.snapshot()), vec![row(Some(word), None)]);
+    // Rows that two transactions add are in nobody's way.
+    one.write_relations(None, &[insert("one")]).unwrap();
+    other.write_relations(None, &[insert("other")]).unwrap();
+    let own = numbered(&one.snapshot());
+    let place = one.savepoint().unwrap();
+    let replaced = own
+        .iter()
+        .map(|(number, _)| vec!["b".into(), 2_i64.into(), (*number).into()]);
+    let replace = RelationChange::Replace(schema(&engine.snapshot()), replaced.collect());
+    one.write_relations(Some(&one.snapshot()), &[replace.clone()])
+        .unwrap();
+    assert_eq!(words(&one.snapshot()), ["b 2"; 3]);
+    one.rollback_to(&place).unwrap();
+    assert_eq!(words(&one.snapshot()), ["a 1", "a 1", "one null"]);
+    one.write_relations(Some(&one.snapshot()), &[replace])
+        .unwrap();
+    one.commit().unwrap();
+    other.commit().unwrap();
+    assert_eq!(words(&engine.snapshot()).len(), 4);
+    assert_eq!(
+        words(&engine.snapshot())
+            .iter()
+            .filter(|it| *it == "b 2")
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn other_keys_hold_and_a_new_one_keeps_the_numbers() {
+    let disk = MemoryDisk::default();
+    let engine = made(&disk, &["n"]);
+    insert(
+        &engine,
+        vec![
+            row(Some("a"), Some(1)),
+            row(Some("b"), None),
+            row(None, None),
+        ],
+    )
+    .unwrap();
+    let taken = insert(&engine, vec![row(None, Some(1))]).unwrap_err();
+    assert!(matches!(taken, Error::RelationKey { .. }), "{taken}");
+    let gone = RelationChange::Delete(schema(&engine.snapshot()), vec![vec![3_i64.into()]]);
+    engine.write_relations(&[gone]).unwrap();
+    let place = ("d", "public", "r");
+    let columns = ["word".to_owned()];
+    engine
+        .add_unique_key(place, ("words", &columns), |_, _| Vec::new())
+        .unwrap();
+    insert(&engine, vec![row(Some("c"), None)]).unwrap();
+    let taken = insert(&engine, vec![row(Some("c"), None)]).unwrap_err();
+    assert!(matches!(taken, Error::RelationKey { .. }), "{taken}");
+    for _ in 0..2 {
+        let rows = numbered(&engine.snapshot());
+        let numbers: BTreeSet<i64> = rows.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers.len(), 3);
+        assert!(numbers.contains(&1) && numbers.contains(&2) && !numbers.contains(&3));
+        engine.flush().unwrap();
+    }
+}
+
+#[test]
+fn a_column_of_that_name_is_refused_where_rows_are_numbered() {
+    let engine = open(&MemoryDisk::default());
+    let mut new = definition(&[]);
+    new.columns[1].name = ROW_NUMBER.to_owned();
+    let refused = engine
+        .create_relation("d", "public", "r", &new)
+        .unwrap_err();
+    assert!(refused.to_string().contains(ROW_NUMBER), "{refused}");
+}
+
+/// The table that takes the place of `r`, kept by `n`.
+fn as_table(engine: &Arc<Engine>) -> Result<(), Error> {
+    let declared = Declarations {
+        table: DeclaredTable {
+            time: Some(DeclaredTime {
+                name: "n".to_owned(),
+                kind: TimeKind::Integer { unit_ns: 1 },
+                ..DeclaredTime::default()
+            }),
+            ..DeclaredTable::default()
+        },
+        columns: Vec::new(),
+    };
+    let columns = [NewColumn {
+        name: "word",
+        kind: ColumnKind::Field(PhysicalType::Text),
+    }];
+    let table = TableOfRelation {
+        columns: &columns,
+        settings: TableSettings {
+            duplicates: Duplicates::Keep,
+            ..TableSettings::default()
+        },
+        declared: &declared,
+    };
+    let made = engine.make_table_of_relation(("d", "public", "r"), &table);
+    made.map(drop)
+}
+
+/// Rows over time, under the name that the store has for it.
+fn over_time(rows: &[(&str, i64)]) -> Vec<BTreeMap<String, String>> {
+    let each = rows.iter().map(|(word, n)| {
+        let cells = [("time", n.to_string()), ("word", (*word).to_owned())];
+        cells.map(|(name, value)| (name.to_owned(), value)).into()
+    });
+    each.collect()
+}
+
+#[test]
+fn it_becomes_a_table_over_time_with_its_rows_or_stays_as_it_is() {
+    let disk = MemoryDisk::default();
+    let engine = made(&disk, &[]);
+    let twice = || row(Some("a"), Some(5));
+    insert(&engine, vec![twice(), row(Some("b"), Some(3)), twice()]).unwrap();
+    insert(&engine, vec![row(Some("c"), None)]).unwrap();
+    // A row without a time is in the way, and nothing has changed.
+    let refused = as_table(&engine).unwrap_err();
+    assert!(refused.to_string().contains("needs a time"), "{refused}");
+    assert_eq!(words(&engine.snapshot()).len(), 4);
+    assert_eq!(engine.snapshot().tables("d", "public").unwrap(), [""; 0]);
+    let gone = RelationChange::Delete(schema(&engine.snapshot()), vec![vec![4_i64.into()]]);
+    engine.write_relations(&[gone]).unwrap();
+    let old = schema(&engine.snapshot());
+    let before = engine.snapshot();
+    let own = engine.begin().unwrap();
+    own.write_relations(
+        None,
+        &[RelationChange::Insert(Arc::clone(&old), vec![twice()])],
+    )
+    .unwrap();
+    as_table(&engine).unwrap();
+    // Who wrote to the relation and has not come to an end does not write to it any more.
+    assert!(own.commit().is_err());
+    let late = engine.write_relations(&[RelationChange::Insert(old, vec![twice()])]);
+    assert!(
+        matches!(late, Err(Error::RelationDropped { .. })),
+        "{late:?}"
+    );
+    assert_eq!(words(&before).len(), 3);
+    let expected = over_time(&[("b", 3), ("a", 5), ("a", 5)]);
+    drop((own, before));
+    let mut engine = engine;
+    for state in ["memory", "log", "files", "settled"] {
+        let snapshot = engine.snapshot();
+        assert!(snapshot.relation("d", "public", "r").is_none(), "{state}");
+        let all = everything(&engine).unwrap();
+        assert_eq!(all.get("d.public.r"), Some(&expected), "{state}");
+        assert_eq!(all.len(), 1, "{state}: {all:?}");
+        if state == "log" {
+            engine.flush().unwrap();
+        }
+        if state == "files" {
+            engine.settle().unwrap();
+        }
+        drop((snapshot, engine));
+        engine = open(&disk);
+    }
+}
+
+/// Power goes at every call of the conversion, and of what a flush makes of it.
+#[test]
+fn a_crash_leaves_the_relation_or_the_table_with_all_rows() {
+    let life = |disk: &FaultyDisk| -> Result<(), Error> {
+        let engine = open_on(Arc::new(disk.clone()))?;
+        let new = definition(&[]);
+        engine.create_relation("d", "public", "r", &new)?;
+        insert(
+            &engine,
+            vec![row(Some("a"), Some(5)), row(Some("b"), Some(3))],
+        )?;
+        as_table(&engine)?;
+        engine.flush()
+    };
+    let whole = FaultyDisk::new(3, CrashPlan::default());
+    life(&whole).unwrap();
+    let mut seen = BTreeSet::new();
+    for crash_at in 1..=whole.calls() {
+        let plan = CrashPlan {
+            crash_at: Some(crash_at),
+            ..CrashPlan::default()
+        };
+        let disk = FaultyDisk::new(crash_at, plan);
+        let done = life(&disk).is_ok();
+        let disk = disk.after_power_cut(crash_at, CrashPlan::default());
+        let engine = open_on(Arc::new(disk)).unwrap();
+        let snapshot = engine.snapshot();
+        let is_table = snapshot.table("d", "public", "r").is_some();
+        let is_relation = snapshot.relation("d", "public", "r").is_some();
+        assert!(
+            !(is_table && is_relation) && (is_table || !done),
+            "call {crash_at}"
+        );
+        if is_table {
+            let all = everything(&engine).unwrap();
+            let rows = all.get("d.public.r");
+            assert_eq!(
+                rows,
+                Some(&over_time(&[("b", 3), ("a", 5)])),
+                "call {crash_at}"
+            );
+        }
+        if is_relation {
+            // The insert may not have been acknowledged.
+            assert!([0, 2].contains(&words(&snapshot).len()), "call {crash_at}");
+        }
+        seen.insert((is_table, is_relation));
+    }
+    assert!(
+        seen.contains(&(true, false)) && seen.contains(&(false, true)),
+        "{seen:?}"
+    );
+}
