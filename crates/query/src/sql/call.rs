@@ -86,7 +86,7 @@ impl Sql {
         if let Some(counted) = &calls.counted {
             let nulls = |batch: &RecordBatch| {
                 let first = batch.columns().first().filter(|_| !counted.has_nulls);
-                first.map_or(0, |column| column.null_count())
+                first.map_or(0, arrow::array::Array::null_count)
             };
             let rows = answers.iter().map(|batch| batch.num_rows() - nulls(batch));
             let answer = count(rows.sum(), &counted.heading)?;

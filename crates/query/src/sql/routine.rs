@@ -400,10 +400,9 @@ fn matched(
         let placed = given.get(nth).filter(|name| name.is_none()).map(|_| nth);
         let by_name = given.iter().position(|name| *name == Some(&parameter.name));
         let found = match (placed, by_name) {
-            (Some(_), Some(_)) => return Err(mismatch()),
             (Some(nth), None) | (None, Some(nth)) => Some(nth),
             (None, None) if parameter.default.is_some() => None,
-            (None, None) => return Err(mismatch()),
+            (Some(_), Some(_)) | (None, None) => return Err(mismatch()),
         };
         all.push(found);
     }

@@ -194,8 +194,8 @@ pub(crate) fn parameters(
     }
     if let Some(DfStatement::Statement(statement)) = parse_unfilled(tokens, text)? {
         let scope = Scope::of(&statement);
-        let named = named_places(text, &statement, (routine, names), &scope, has_column)?;
-        found.places.extend(named);
+        let by_name = named_places(text, &statement, (routine, names), &scope, has_column)?;
+        found.places.extend(by_name);
         found.tables = scope.tables;
         found.given = scope.inner;
         found.given.extend(scope.aliases);
@@ -218,7 +218,7 @@ fn named_places(
     let mut places = Vec::new();
     let mut wrong = None;
     let _ = walk::expressions(statement, &mut |expr| {
-        let named = match expr {
+        let parts = match expr {
             Expr::Identifier(name) => Some((name, name)),
             // With the name of the procedure in front it is the parameter in any case.
             Expr::CompoundIdentifier(names) => match names.as_slice() {
@@ -227,7 +227,7 @@ fn named_places(
             },
             _ => None,
         };
-        let Some((first, name)) = named else {
+        let Some((first, name)) = parts else {
             return ControlFlow::Continue(());
         };
         let wanted = Name::from(name).text;

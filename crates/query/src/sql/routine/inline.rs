@@ -72,7 +72,7 @@ impl Sql {
             schema: &schema,
             bounds,
         };
-        let (tokens, is_expanded) = self.expanded_within(&expansion, tokens, (0, false))?;
+        let (tokens, is_expanded) = self.expanded_within(&expansion, &tokens, (0, false))?;
         if is_expanded {
             statement::check_expanded(&tokens, bounds)?;
         }
@@ -104,12 +104,12 @@ impl Sql {
     fn expanded_within(
         &self,
         within: &Expansion<'_>,
-        tokens: Vec<TokenWithSpan>,
+        tokens: &[TokenWithSpan],
         (depth, is_part): (usize, bool),
     ) -> Result<(Vec<TokenWithSpan>, bool), Error> {
         let is_own =
             |schema: Option<&str>, name: &str| self.function(within, schema, name).is_some();
-        let calls = calls(&tokens, is_part, &is_own);
+        let calls = calls(tokens, is_part, &is_own);
         let mut out = Vec::with_capacity(tokens.len());
         let mut done = 0;
         for call in &calls {
@@ -128,7 +128,7 @@ impl Sql {
                     position: at,
                 });
             }
-            let own = self.written_out(within, (&function, call), &tokens, depth)?;
+            let own = self.written_out(within, (&function, call), tokens, depth)?;
             out.extend_from_slice(tokens.get(done..call.tokens.start).unwrap_or_default());
             out.extend(own);
             done = call.tokens.end;
@@ -182,7 +182,7 @@ impl Sql {
             span,
             within.bounds,
         )?;
-        let (own, _) = self.expanded_within(within, own, (depth + 1, true))?;
+        let (own, _) = self.expanded_within(within, &own, (depth + 1, true))?;
         let mut out = Writing {
             tokens: Vec::new(),
             span,
@@ -230,14 +230,14 @@ impl Sql {
             .iter()
             .zip(matched(function, &given, at)?)
         {
-            let own = match given.and_then(|nth| call.arguments.get(nth)) {
-                Some((_, range)) => tokens.get(range.clone()).unwrap_or_default().to_vec(),
-                None => {
-                    let default = parameter.default.as_deref().unwrap_or("NULL");
-                    without_end(statement::tokens(default, within.bounds)?)
-                }
+            let argument = given.and_then(|nth| call.arguments.get(nth));
+            let own = if let Some((_, range)) = argument {
+                tokens.get(range.clone()).unwrap_or_default().to_vec()
+            } else {
+                let default = parameter.default.as_deref().unwrap_or("NULL");
+                without_end(statement::tokens(default, within.bounds)?)
             };
-            let (own, _) = self.expanded_within(within, own, (depth, true))?;
+            let (own, _) = self.expanded_within(within, &own, (depth, true))?;
             arguments.push(own);
         }
         Ok(arguments)

@@ -6,6 +6,9 @@ use std::ops::Range;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+/// An argument: its name, where it is said, and its tokens.
+type Argument = (Option<String>, Range<usize>);
+
 /// What may be the call of a function.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -14,8 +17,7 @@ pub(crate) struct Call {
     /// A schema, if one is said.
     pub(crate) schema: Option<String>,
     pub(crate) name: String,
-    /// The names, where they are said, and the tokens of its arguments.
-    pub(crate) arguments: Vec<(Option<String>, Range<usize>)>,
+    pub(crate) arguments: Vec<Argument>,
     /// It is a whole column of a SELECT, without a name of its own.
     pub(crate) is_column: bool,
     /// A table is expected where it stands.
@@ -160,7 +162,7 @@ impl Reader<'_> {
     }
 
     /// What stands between parentheses, by its commas, and what comes behind them.
-    fn arguments(&self, open: usize) -> Option<(Vec<(Option<String>, Range<usize>)>, usize)> {
+    fn arguments(&self, open: usize) -> Option<(Vec<Argument>, usize)> {
         let (mut depth, mut start, mut at) = (0_usize, open + 1, open);
         let mut found = Vec::new();
         loop {
@@ -191,7 +193,7 @@ impl Reader<'_> {
         Some((found, at))
     }
 
-    fn argument(&self, start: usize, end: usize) -> Option<(Option<String>, Range<usize>)> {
+    fn argument(&self, start: usize, end: usize) -> Option<Argument> {
         let is_named = matches!(
             self.token(start + 1),
             Some(Token::RArrow | Token::Assignment)
