@@ -107,8 +107,8 @@ pub use retention::RetentionTime;
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, Fold, FoldRows, MorselReader, Narrowing, Scan, ScanReport,
-    ScanRequest, Stretch,
+    Aggregation, FieldAggregate, Fold, FoldBlock, FoldRows, FoldRun, MorselReader, Narrowing, Scan,
+    ScanReport, ScanRequest, Stretch,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,

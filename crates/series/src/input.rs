@@ -33,6 +33,28 @@ use table::{TableReader, TableScan};
 pub(crate) type RunNested<'a> =
     &'a dyn Fn(&SeriesQuery, &Snapshot, &Context) -> Result<Nested, Error>;
 
+/// What of its input a query needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    /// What tells rows of one time apart.
+    pub(crate) ties: bool,
+    /// The series of tables.
+    pub(crate) series: bool,
+    /// Groups numbered in their order.
+    pub(crate) order: bool,
+}
+
+impl Needs {
+    /// Series and groups, and maybe what tells rows of one time apart.
+    pub(crate) fn all(ties: bool) -> Self {
+        Self {
+            ties,
+            series: true,
+            order: true,
+        }
+    }
+}
+
 /// Where rows come from.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -53,12 +75,11 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart;
-    /// without `needs_series` no series of a table is found.
+    /// Finds what a query reads. `exprs` are those that are made of its rows.
     pub(crate) fn plan(
         query: &SeriesQuery,
         exprs: &[&Expr],
-        (needs_ties, needs_series): (bool, bool),
+        needs: Needs,
         (snapshot, context): (&Snapshot, &Context),
         run_nested: RunNested<'_>,
     ) -> Result<Self, Error> {
@@ -84,16 +105,16 @@ impl Inputs {
         check_tags(&shape.tags.names(), &all, shape.rules)?;
         for input in &mut all {
             if let Input::Table(table) = input
-                && needs_series
+                && needs.series
             {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
-        let mut groups = Groups::of(snapshot, &mut all, shape, context)?;
-        if !query.bound.groups.is_all() && needs_series {
+        let mut groups = Groups::of(snapshot, &mut all, (shape, needs.order), context)?;
+        if !query.bound.groups.is_all() && needs.series {
             groups = counted::within((snapshot, context), &mut all, groups, query)?;
         }
-        if needs_ties {
+        if needs.ties {
             rank((snapshot, context), &mut all, groups.len(), shape.rules)?;
         }
         let condition = match &shape.rows {

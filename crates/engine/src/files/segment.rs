@@ -30,7 +30,7 @@ pub(crate) use checksum::SegmentFormat;
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub use footer::Tier;
 pub(crate) use large::{LARGE_BYTES_MAX, LargeValue};
-pub(crate) use latest::LatestColumn;
+pub(crate) use latest::{GroupRuns, LatestColumn, SharedRun};
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
 pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};

@@ -47,7 +47,7 @@ use source::{Cursor, GroupCursor, RunCursor};
 
 pub use aggregate::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, Fold, FoldRows, Stretch,
+    Aggregation, FieldAggregate, Fold, FoldBlock, FoldRows, FoldRun, Stretch,
 };
 pub(crate) use checks::{first_loss, has_rows, has_unmerged};
 pub use report::ScanReport;

@@ -375,6 +375,7 @@ fn whole_hours_and_blocks_are_not_decoded() {
         AggregateSources {
             rollups: 12 + 10 + 10,
             statistics: 0,
+            shared: 0,
             rows_known: 4000 + 3600 + 4000,
             blocks: 0,
             rows: 0
@@ -394,6 +395,7 @@ fn whole_hours_and_blocks_are_not_decoded() {
         AggregateSources {
             rollups: 6,
             statistics: 0,
+            shared: 0,
             rows_known: 4 * 360 + 2 * 400,
             // A block has 1024 rows, so that the first half hour of each host is in its first and the other in its second.
             blocks: 3 * 2,

@@ -60,7 +60,7 @@ pub(super) fn within(
     }
     if are_tables {
         // They are numbered anew, without gaps.
-        return Groups::of(on.0, all, shape, on.1);
+        return Groups::of(on.0, all, (shape, true), on.1);
     }
     Ok(groups)
 }

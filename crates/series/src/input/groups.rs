@@ -42,6 +42,9 @@ struct GroupTag {
 /// In place of the group of rows that nobody asked for.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
 
+/// Groups that tags could make, for each series, up to which they are numbered without sorting the series.
+const DENSE_PART: u64 = 4;
+
 #[derive(Debug, Default)]
 struct Numbers {
     by_key: FxHashMap<Key, u32>,
@@ -67,6 +70,13 @@ impl Groups {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many of some groups have a tag, by its place in the grouping.
+    pub(crate) fn count_with(&self, tag: usize, groups: impl Iterator<Item = u32>) -> usize {
+        let codes = self.tags.get(tag).map_or(&[][..], |tag| &tag.codes);
+        let has = |group: &u32| codes.get(*group as usize).is_some_and(|code| *code >= 0);
+        groups.filter(has).count()
     }
 
     /// A tag of some groups, by its place in the grouping: a dictionary, of those values that are there if there are many.
@@ -113,11 +123,11 @@ impl Groups {
     pub(super) fn of(
         snapshot: &Snapshot,
         all: &mut [Input],
-        shape: &Shape,
+        (shape, in_order): (&Shape, bool),
         context: &Context,
     ) -> Result<Self, Error> {
         if let [Input::Table(table)] = all
-            && let Some(groups) = of_one_table((snapshot, context), table, shape)?
+            && let Some(groups) = of_one_table((snapshot, context), table, (shape, in_order))?
         {
             return Ok(groups);
         }
@@ -190,7 +200,7 @@ impl Groups {
 fn of_one_table(
     (snapshot, context): (&Snapshot, &Context),
     table: &mut Table,
-    shape: &Shape,
+    (shape, in_order): (&Shape, bool),
 ) -> Result<Option<Groups>, Error> {
     let series = table.series.len();
     // By position of the series: the places of its tags in the order of groups, as one number.
@@ -205,7 +215,12 @@ fn of_one_table(
         };
         let values = tag.as_ref().and_then(SeriesTag::values).cloned();
         let values = values.unwrap_or_else(|| Arc::new(StringArray::from_iter_values([""; 0])));
-        let (ranks, absent) = ranks(&values, shape.rules, context)?;
+        let (ranks, absent) = if in_order {
+            ranks(&values, shape.rules, context)?
+        } else {
+            let codes = u32::try_from(values.len()).unwrap_or(u32::MAX);
+            ((0..codes).collect(), codes)
+        };
         let width = values.len() as u64 + 1;
         let Some(more) = room.checked_mul(width) else {
             return Ok(None);
@@ -218,20 +233,11 @@ fn of_one_table(
         }
         tags.push((tag, values));
     }
-    // One of the series of each group, in the order of groups.
-    let order: Vec<(u64, u32)> = places.into_iter().zip(0..).collect();
-    let order = long::sorted(order, context, Ord::cmp)?;
-    let mut firsts: Vec<usize> = Vec::new();
-    table.groups = vec![NO_GROUP; series];
-    for group in order.chunk_by(|one, other| one.0 == other.0) {
-        let number = u32::try_from(firsts.len()).unwrap_or(NO_GROUP);
-        firsts.extend(group.first().map(|(_, position)| *position as usize));
-        for (_, position) in group {
-            if let Some(place) = table.groups.get_mut(*position as usize) {
-                *place = number;
-            }
-        }
-    }
+    let firsts = if room <= DENSE_PART * series as u64 {
+        number_by_place(&places, room, &mut table.groups)
+    } else {
+        number_by_order(places, &mut table.groups, context)?
+    };
     // The one group of all rows, also of none.
     let len = firsts.len().max(usize::from(shape.group.is_empty()));
     let tags = tags.into_iter().map(|(tag, values)| {
@@ -250,6 +256,47 @@ fn of_one_table(
         len,
         tags: tags.collect(),
     }))
+}
+
+/// Numbers groups in the order of their places, of which there are few, and returns the position of the first series of each.
+fn number_by_place(places: &[u64], room: u64, groups: &mut Vec<u32>) -> Vec<usize> {
+    let place = |place: u64| usize::try_from(place).unwrap_or(usize::MAX);
+    let mut numbers = vec![NO_GROUP; place(room)];
+    for (position, own) in (0..).zip(places) {
+        if let Some(number) = numbers.get_mut(place(*own)).filter(|it| **it == NO_GROUP) {
+            *number = position;
+        }
+    }
+    let mut firsts = Vec::new();
+    for number in numbers.iter_mut().filter(|it| **it != NO_GROUP) {
+        let next = u32::try_from(firsts.len()).unwrap_or(NO_GROUP);
+        firsts.push(std::mem::replace(number, next) as usize);
+    }
+    let number = |own: &u64| numbers.get(place(*own)).copied().unwrap_or(NO_GROUP);
+    *groups = places.iter().map(number).collect();
+    firsts
+}
+
+/// The same where there are many places.
+fn number_by_order(
+    places: Vec<u64>,
+    groups: &mut Vec<u32>,
+    context: &Context,
+) -> Result<Vec<usize>, Error> {
+    *groups = vec![NO_GROUP; places.len()];
+    let order: Vec<(u64, u32)> = places.into_iter().zip(0..).collect();
+    let order = long::sorted(order, context, Ord::cmp)?;
+    let mut firsts: Vec<usize> = Vec::new();
+    for group in order.chunk_by(|one, other| one.0 == other.0) {
+        let number = u32::try_from(firsts.len()).unwrap_or(NO_GROUP);
+        firsts.extend(group.first().map(|(_, position)| *position as usize));
+        for (_, position) in group {
+            if let Some(place) = groups.get_mut(*position as usize) {
+                *place = number;
+            }
+        }
+    }
+    Ok(firsts)
 }
 
 /// By code the place of a value in their order, and that of its absence.

@@ -3,6 +3,8 @@
 //! Does: have the engine add up tables where fields as they are is all that is asked, else read rows; add up in cells, on
 //! several threads; fill, sort, cut, and make the columns of the answer. Does not: look for the newest buckets (`top`).
 
+mod counted;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +25,7 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context, Reads, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist_from, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, RunNested};
+use crate::input::{Chunk, Inputs, Needs, RunNested, Table};
 use crate::long::{self, Asks};
 use crate::query::{Aggregate, Expr, Fill, Operator, Order, OrderBy, Selector, SeriesQuery};
 use crate::value::{Literal, Rules, Type, Value};
@@ -33,6 +35,9 @@ const SERIES_MANY: u64 = 1024;
 
 /// Rows of a series from which on it has blocks of its own.
 const ROWS_OF_SERIES_MIN: u64 = 128;
+
+/// Of series of few rows, this part of the rows may be read series by series; of more all rows are read as they come.
+const SCATTERED_PART: u64 = 8;
 
 /// An aggregation whose columns and types are known.
 pub(super) struct Plan<'a> {
@@ -65,7 +70,10 @@ pub(super) fn run(
     shows_time: bool,
     run_nested: RunNested<'_>,
 ) -> Result<(SchemaRef, State), Error> {
-    let plan = Plan::new(query, (snapshot, context), run_nested)?;
+    if let Some(answer) = counted::run(query, (snapshot, context), shows_time, run_nested)? {
+        return Ok(answer);
+    }
+    let plan = Plan::new(query, (snapshot, context), true, run_nested)?;
     let slots = plan.slots();
     let projection = Projection::new(query.shape(), &plan.exprs, &slots, shows_time)?;
     let mut answer = match query.operator() {
@@ -127,9 +135,11 @@ enum Answer {
 }
 
 impl<'a> Plan<'a> {
+    /// Finds what is read; groups are numbered in any order unless they have to be `in_order`.
     fn new(
         query: &'a SeriesQuery,
         (snapshot, context): (&'a Snapshot, &'a Context),
+        in_order: bool,
         run_nested: RunNested<'_>,
     ) -> Result<Self, Error> {
         let shape = query.shape();
@@ -163,7 +173,11 @@ impl<'a> Plan<'a> {
             )
         });
         let total = total(query, &aggregates, snapshot)?;
-        let needs = (needs_ties, total.is_none());
+        let needs = Needs {
+            ties: needs_ties,
+            series: total.is_none(),
+            order: in_order,
+        };
         let inputs = Inputs::plan(query, &used, needs, (snapshot, context), run_nested)?;
         let mut known: Vec<&Expr> = Vec::new();
         let mut distinct: Vec<Resolved> = Vec::new();
@@ -413,9 +427,15 @@ impl<'a> Plan<'a> {
             let range = first..=last;
             all.push(Stored::plan(self.snapshot, table, &operands, range)?);
         }
-        let rows = all.iter().map(|it| it.aggregation.rows_estimate());
-        // Series of few rows share blocks: one by one they would only cost more.
-        let is_thin = series > SERIES_MANY && rows.sum::<u64>() / series < ROWS_OF_SERIES_MIN;
+        let rows: u64 = all.iter().map(|it| it.aggregation.rows_estimate()).sum();
+        if series <= SERIES_MANY || rows / series >= ROWS_OF_SERIES_MIN {
+            return Ok(Some(all));
+        }
+        // Series of few rows share blocks: one by one they would only cost more. Where rows of one time are kept, their order
+        // counts for what asks for more than sums and extremes, and then blocks are not read as wholes.
+        let scattered = all.iter().map(|it| it.aggregation.rows_scattered());
+        let has_kept = all.iter().any(|it| is_kept(it.table)) && self.stands() != Some(false);
+        let is_thin = has_kept || scattered.sum::<u64>() > rows / SCATTERED_PART;
         Ok((!is_thin).then_some(all))
     }
 
@@ -425,9 +445,7 @@ impl<'a> Plan<'a> {
         if self.condition.is_some() {
             return None;
         }
-        let keeps =
-            |table: &&crate::input::Table| table.schema.settings.duplicates == Duplicates::Keep;
-        let has_kept = self.inputs.tables()?.iter().any(keeps);
+        let has_kept = self.inputs.tables()?.iter().any(|it| is_kept(it));
         let mut needs_ends = false;
         for aggregate in &self.aggregates {
             if has_kept && lanes::picks_greatest(aggregate, self.rules()) {
@@ -475,6 +493,7 @@ impl<'a> Plan<'a> {
                     held: self.context.charge(),
                     runs: Vec::new(),
                     numbers: Vec::new(),
+                    stretches: Vec::new(),
                     met: Vec::new(),
                     asks: Asks::of(self.context),
                     spent: Duration::ZERO,
@@ -598,6 +617,11 @@ fn total(
         Some(table) => Ok(snapshot.total(&table.schema, &(bound.first_ns..=bound.last_ns))?),
         None => Ok(None),
     }
+}
+
+/// Whether a table keeps all rows of one series and time.
+fn is_kept(table: &Table) -> bool {
+    table.schema.settings.duplicates == Duplicates::Keep
 }
 
 /// Whether two expressions have the same values. The two zeros are equal, and what is made of them is not.

@@ -276,6 +276,16 @@ impl Lane {
         }
     }
 
+    /// Whether it says the same of rows whose times are not known, if it is of a field.
+    pub(super) fn takes_values(&self) -> bool {
+        !matches!(self.column, Column::Ends(_) | Column::Each(_))
+    }
+
+    /// Whether it says the same of stretches of rows as of the rows, if it is of their time.
+    pub(super) fn takes_stretches(&self) -> bool {
+        matches!(self.column, Column::Count(_) | Column::Int(_))
+    }
+
     /// Whether it is of extremes of a field, which values within those that are known do not change.
     pub(super) fn is_extreme(&self) -> bool {
         matches!(

@@ -21,7 +21,7 @@ use super::stream::{RowSource, RowStream};
 use crate::context::{BATCH_ROWS, Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, Reading, RunNested, Which};
+use crate::input::{Chunk, Inputs, Needs, Reading, RunNested, Which};
 use crate::query::{Expr, Operator, OrderBy, SeriesQuery, TOP_ROWS_MAX, Transform};
 
 /// Rows at the end of each series that are worth being looked for.
@@ -36,7 +36,7 @@ pub(super) fn run(
     let shape = query.shape();
     let exprs: Vec<&Expr> = shape.columns.iter().map(|column| &column.expr).collect();
     let is_streamed = shape.order.by == OrderBy::Nothing && !shape.has_neighbours();
-    let needs = (!is_streamed, true);
+    let needs = Needs::all(!is_streamed);
     let inputs = Inputs::plan(query, &exprs, needs, (snapshot, context), run_nested)?;
     let narrowing = narrowing(query);
     let (per_group, overall) = (query.bound.per_group, query.bound.overall);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, NullArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use nilometer_engine::{
-    AggregateRequest, Aggregation, ColumnRef, Fold, FoldRows, Snapshot, StoredField, Stretch,
-    ValuesRef,
+    AggregateRequest, Aggregation, ColumnRef, Fold, FoldBlock, FoldRows, FoldRun, Snapshot,
+    StoredField, Stretch, ValuesRef,
 };
 
 use super::cells::Cells;
@@ -244,6 +244,7 @@ pub(super) struct Adding<'a> {
     pub(super) held: Charge,
     pub(super) runs: Vec<Run>,
     pub(super) numbers: Vec<u32>,
+    pub(super) stretches: Vec<Stretch>,
     pub(super) met: Vec<bool>,
     pub(super) asks: Asks<'a>,
     /// Time that went into adding up; what else a morsel takes is decoding.
@@ -341,6 +342,44 @@ impl Fold for Adding<'_> {
         self.asks.rows(rows.range.len())?;
         self.timed(|adding| adding.add_rows(position, &rows))
     }
+
+    fn takes_runs(&self) -> bool {
+        true
+    }
+
+    fn wants_times(&self) -> bool {
+        let mut lanes = self.cells.lanes.iter().zip(&self.stored.places);
+        self.condition.is_some() || lanes.any(|(lane, places)| !takes_runs(lane, places))
+    }
+
+    fn runs(&mut self, runs: &[FoldRun], block: &FoldBlock<'_>) -> Result<(), Error> {
+        let rows = runs.iter().map(|run| (run.end - run.start) as usize);
+        self.asks.rows(rows.sum())?;
+        if self.wants_times() {
+            return self.timed(|adding| {
+                runs.iter().try_for_each(|run| {
+                    let rows = FoldRows {
+                        times: block.times.unwrap_or_default(),
+                        columns: block.columns,
+                        range: run.start as usize..run.end as usize,
+                    };
+                    adding.add_rows(run.position, &rows)
+                })
+            });
+        }
+        self.timed(|adding| adding.add_runs(runs, block))
+    }
+}
+
+/// Whether what an aggregate is of rows of several series is known from their values and from the first and last time of each
+/// series.
+fn takes_runs(lane: &Lane, places: &[Place]) -> bool {
+    match places {
+        [] | [Place::Nowhere] => true,
+        [Place::Time] => lane.takes_stretches(),
+        [Place::Field(_)] => lane.takes_values(),
+        _ => false,
+    }
 }
 
 impl Adding<'_> {
@@ -362,6 +401,66 @@ impl Adding<'_> {
             lane.add_stored(&self.numbers, stretches, known(places, fields), tie);
         }
         Ok(())
+    }
+
+    /// Adds rows of several series, of which no aggregate asks for the time of each.
+    fn add_runs(&mut self, runs: &[FoldRun], block: &FoldBlock<'_>) -> Result<(), Error> {
+        let table = self.stored.table;
+        let times = block.times.unwrap_or_default();
+        self.runs.clear();
+        self.numbers.clear();
+        self.stretches.clear();
+        for run in runs {
+            let group = table.group(run.position);
+            let (mut row, mut time) = (run.start, run.first_ns);
+            while row < run.end {
+                let (bucket, until) = self.edges.around(time);
+                let is_one = run.last_ns < until || run.last_ns == time;
+                let (mut end, mut last_ns) = (run.end, run.last_ns);
+                if !is_one && !self.edges.is_one(time, run.last_ns) {
+                    end = short(end_of(times, row as usize, run.end as usize, until));
+                    last_ns = times
+                        .get((end as usize).saturating_sub(1))
+                        .copied()
+                        .unwrap_or(time);
+                }
+                let cell = self.cells.cell(group, bucket)?;
+                self.numbers.push(cell);
+                self.stretches.push(Stretch {
+                    first_ns: time,
+                    last_ns,
+                    rows: end - row,
+                });
+                self.runs.push(Run {
+                    cell,
+                    start: row,
+                    end,
+                });
+                row = end;
+                time = times.get(end as usize).copied().unwrap_or(last_ns);
+            }
+        }
+        let when = When {
+            times,
+            ties: Ties::One(0),
+        };
+        let mut grown = 0;
+        for (lane, places) in self.cells.lanes.iter_mut().zip(&self.stored.places) {
+            match places.first() {
+                Some(Place::Field(at)) => {
+                    let operand = match block.columns.get(*at) {
+                        Some(Some(column)) => Operand::Column(*column),
+                        _ => Operand::Null,
+                    };
+                    grown += lane.add(&self.runs, &[operand], &when);
+                }
+                Some(Place::Nowhere | Place::Made(_)) => {}
+                None | Some(Place::Time) => {
+                    lane.add_stored(&self.numbers, &self.stretches, Known::Time, 0);
+                }
+            }
+        }
+        self.cells.charge(grown)
     }
 
     fn add_rows(&mut self, position: usize, rows: &FoldRows<'_>) -> Result<(), Error> {

@@ -15,15 +15,16 @@ mod questions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use nilometer_engine::Snapshot;
+use nilometer_engine::{AggregateSources, Snapshot};
 use nilometer_series::{
     Context, Error, Limits, MemoryAccount, MemoryFull, Operator, OrderBy, SeriesQuery, Shape,
-    Threads, Unlimited,
+    Threads, Unlimited, Watch,
 };
 use proptest::prelude::*;
 
@@ -70,6 +71,23 @@ impl MemoryAccount for InSlices {
 
     fn slice_rows(&self) -> u64 {
         self.rows
+    }
+}
+
+/// What of several series was read together, of whoever looks on.
+#[derive(Debug, Default)]
+struct Shared {
+    blocks: AtomicU64,
+    /// Of rows that were looked at.
+    read: AtomicU64,
+}
+
+impl Watch for Shared {
+    fn has_aggregated(&self, used: &AggregateSources) {
+        self.blocks.fetch_add(used.shared, Ordering::Relaxed);
+        if used.shared > 0 {
+            self.read.fetch_add(used.rows, Ordering::Relaxed);
+        }
     }
 }
 
@@ -291,9 +309,13 @@ fn the_questions_reach_every_operator_and_find_rows() {
     let mut found = [0; 5];
     let mut clauses = [0; CLAUSES.len()];
     let mut states: BTreeMap<State, usize> = BTreeMap::new();
+    // Questions for which blocks of several series were read as wholes, those of deleted and of late rows among them, and those
+    // for which some of their rows were read.
+    let mut shared = [0; 4];
     for seed in 0..120 {
         let mut dice = Dice::new(seed);
         let world = World::new(&mut dice);
+        let snapshot = world.engine.snapshot();
         for state in world.states() {
             *states.entry(state).or_default() += 1;
         }
@@ -321,8 +343,30 @@ fn the_questions_reach_every_operator_and_find_rows() {
                 Operator::Choose => 4,
             };
             found[place] += 1;
+            let watch = Arc::new(Shared::default());
+            let context = Context {
+                watch: Arc::<Shared>::clone(&watch),
+                ..Context::default()
+            };
+            let Ok(batches) = query.run(&snapshot, &context) else {
+                continue;
+            };
+            drop(batches);
+            let counted = |count: &AtomicU64| count.load(Ordering::Relaxed) > 0;
+            let is_shared = counted(&watch.blocks);
+            let has = |state| world.states().contains(&state);
+            let kinds = [
+                true,
+                has(State::Deleted),
+                has(State::Late),
+                counted(&watch.read),
+            ];
+            for (times, is_of) in shared.iter_mut().zip(kinds) {
+                *times += usize::from(is_shared && is_of);
+            }
         }
     }
+    assert!(shared.iter().all(|times| *times >= 5), "{shared:?}");
     assert!(found.iter().all(|times| *times >= 10), "{found:?}");
     for (clause, times) in CLAUSES.iter().zip(clauses) {
         assert!(times >= 3, "{clause:?}: {times} times");

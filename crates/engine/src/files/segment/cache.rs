@@ -13,7 +13,7 @@ use nilometer_codec::{ColumnBuf, PhysicalType};
 use rustc_hash::FxHashMap;
 
 use super::directory::GroupDirectory;
-use super::latest::{Latest, LatestColumn};
+use super::latest::{GroupRuns, Latest, LatestColumn};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
@@ -56,6 +56,8 @@ pub(super) enum PartKind {
     Latest,
     /// What those have in a column.
     LatestColumn(u32, PhysicalType),
+    /// Which rows of shared blocks are whose.
+    Runs,
 }
 
 /// A decoded part of a group.
@@ -70,6 +72,7 @@ pub(super) enum CachedPart {
     Latest(Arc<Latest>),
     /// `None` = the group has it as another type.
     LatestColumn(Option<Arc<LatestColumn>>),
+    Runs(Arc<GroupRuns>),
 }
 
 impl CachedPart {
@@ -81,6 +84,7 @@ impl CachedPart {
             Self::Page(page) => page.memory_bytes(),
             Self::Latest(latest) => latest.memory(),
             Self::LatestColumn(column) => column.as_ref().map_or(0, |it| it.memory()),
+            Self::Runs(runs) => runs.memory(),
             Self::Unpacked(unpacked) => unpacked.as_ref().map_or(0, |it| it.memory()),
         }
     }

@@ -3,12 +3,15 @@
 //! Does: find them once, from the directory, statistics and, where those do not say, pages. Does not: know deletes or other
 //! sources; whoever asks looks at those. It never changes, as its file does not, and is kept in the segment cache.
 
+mod runs;
+
 use nilometer_codec::stats::PageStatistics;
 use nilometer_codec::{ColumnBuf, PhysicalType, ValuesRef};
 
 use super::directory::{BlockEntry, GroupDirectory};
 use super::{SERIES_PAGE, Segment, TIME_PAGE};
 use crate::error::Error;
+pub(crate) use runs::{GroupRuns, SharedRun};
 
 /// The last rows of a group, by series, ascending.
 #[derive(Debug)]
@@ -160,7 +163,10 @@ struct Run {
     last: i64,
     /// The last one.
     row: u32,
+    /// Rows of one time, or times that do not ascend.
     has_ties: bool,
+    /// Times that do not ascend.
+    is_unordered: bool,
 }
 
 fn shared_runs(
@@ -192,6 +198,7 @@ fn shared_runs(
             last,
             row: u32::try_from(row).unwrap_or(u32::MAX).saturating_sub(1),
             has_ties: !times.is_sorted_by(|one, other| one < other),
+            is_unordered: !times.is_sorted(),
         });
     }
     Ok(runs)

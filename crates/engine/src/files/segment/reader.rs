@@ -462,7 +462,7 @@ impl Segment {
         }
     }
 
-    fn part(
+    pub(super) fn part(
         &self,
         group: usize,
         kind: PartKind,
@@ -476,7 +476,7 @@ impl Segment {
     }
 
     /// A part's key says what it is, so this is never seen.
-    fn mixed_up(&self, offset: u64) -> Error {
+    pub(super) fn mixed_up(&self, offset: u64) -> Error {
         Error::corrupt(&self.path, offset, "a cached part of another kind")
     }
 

@@ -12,6 +12,8 @@ mod bucket;
 mod cover;
 mod fold;
 mod group;
+mod result;
+mod shared;
 mod view;
 
 use std::ops::RangeInclusive;
@@ -34,13 +36,16 @@ use crate::error::Error;
 use crate::moment::Moment;
 use crate::predicate::TagPredicate;
 use crate::sabotage::Sabotage;
-use crate::schema::{ColumnId, Duplicates, SeriesId, TableSchema};
+use crate::schema::{ColumnId, Duplicates, TableSchema};
 use bucket::ByBucket;
 use cover::{Step, cover};
 use group::Group;
 use view::{Viewer, strictly_ascending_times};
 
-pub use fold::{Fold, FoldRows, Stretch};
+pub use fold::{Fold, FoldBlock, FoldRows, FoldRun, Stretch};
+pub use result::{
+    AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates, FieldAggregate,
+};
 
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
 const MORSEL_FACTOR: u64 = 4;
@@ -78,6 +83,8 @@ struct Plan {
     series: Vec<u32>,
     morsel_ends: Vec<usize>,
     sources: Vec<Source>,
+    /// By source: whether it is a group of which shared blocks may be read block by block.
+    apart: Vec<bool>,
     rows_estimate: u64,
     /// Field columns to read, each once.
     fields: Vec<(ColumnId, PhysicalType)>,
@@ -86,101 +93,6 @@ struct Plan {
     /// By tag of the table; `None` = nobody asks for it.
     tags: Vec<Option<Arc<TagColumn>>>,
     sabotage: Option<Sabotage>,
-}
-
-/// Aggregates of some series, ordered by (series, bucket). A bucket without rows is not there.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Aggregates {
-    /// One for each series and bucket.
-    pub rows: Vec<AggregateRow>,
-    /// Where they came from.
-    pub used: AggregateSources,
-}
-
-/// Aggregates of one series and bucket.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AggregateRow {
-    /// The series.
-    pub series: SeriesId,
-    /// Its position among the series of the aggregation.
-    pub position: usize,
-    /// When the bucket starts; `i64::MIN` = it has all time, or started before there was time.
-    pub bucket: i64,
-    /// Number of rows.
-    pub rows: u64,
-    /// By requested field; `None` = no row has a value.
-    pub fields: Vec<Option<FieldAggregate>>,
-}
-
-/// Aggregates of the values of one field.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FieldAggregate {
-    /// Number of values.
-    pub count: u64,
-    /// The smallest value. Of floats -0.0 is below 0.0 and NaN above everything, text by its bytes, and false is below true.
-    pub min: AggregateValue,
-    /// The largest value.
-    pub max: AggregateValue,
-    /// The sum of numbers, the number of true booleans; `None` for text and bytes.
-    pub sum: Option<AggregateSum>,
-    /// Time and value of the first value. Of several at one time, the one that was written first.
-    pub first: (i64, AggregateValue),
-    /// Time and value of the last value. Of several at one time, the one that was written last.
-    pub last: (i64, AggregateValue),
-}
-
-/// A value of a field.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AggregateValue {
-    /// Of an integer field.
-    Int(i64),
-    /// Of an unsigned field.
-    Unsigned(u64),
-    /// Of a float field.
-    Float(f64),
-    /// Of a boolean field.
-    Bool(bool),
-    /// Of a text field, UTF-8.
-    Text(Vec<u8>),
-    /// Of a bytes field.
-    Bytes(Vec<u8>),
-}
-
-/// A sum, wide enough never to overflow.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum AggregateSum {
-    /// Of integers.
-    Int(i128),
-    /// Of unsigned integers and of booleans.
-    Unsigned(u128),
-    /// Of floats.
-    Float(f64),
-}
-
-/// Where aggregates came from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AggregateSources {
-    /// Hours that a rollup stood for.
-    pub rollups: u64,
-    /// Blocks that statistics stood for.
-    pub statistics: u64,
-    /// Rows that rollups and statistics stood for.
-    pub rows_known: u64,
-    /// Blocks that were decoded; one that several morsels need is decoded by each.
-    pub blocks: u64,
-    /// Rows that were looked at.
-    pub rows: u64,
-}
-
-impl AggregateSources {
-    /// Adds another part's.
-    pub fn add(&mut self, other: &Self) {
-        self.rollups += other.rollups;
-        self.statistics += other.statistics;
-        self.rows_known += other.rows_known;
-        self.blocks += other.blocks;
-        self.rows += other.rows;
-    }
 }
 
 impl Aggregation {
@@ -234,6 +146,7 @@ impl Aggregation {
         }
         let sources = find_sources(moment, &scan, &series)?;
         let rows = estimate(&sources, &series, &request.time);
+        let apart = shared::apart(&sources, series.len())?;
         let morsels = usize::try_from(rows.div_ceil(MORSEL_FACTOR * MORSEL_ROWS));
         let morsels = morsels.unwrap_or(usize::MAX).clamp(1, series.len().max(1));
         Ok(Self {
@@ -245,6 +158,7 @@ impl Aggregation {
                 morsel_ends: (1..=morsels).map(|n| series.len() * n / morsels).collect(),
                 series,
                 sources,
+                apart,
                 rows_estimate: rows,
                 fields,
                 slots,
@@ -272,6 +186,12 @@ impl Aggregation {
     /// Rows that may be added up, counting duplicates and the whole of blocks at the edges.
     pub fn rows_estimate(&self) -> u64 {
         self.plan.rows_estimate
+    }
+
+    /// Of those, how many are likely to be read one series after another although each has few: those of blocks that several series
+    /// share and that are not by themselves, and those in memory.
+    pub fn rows_scattered(&self) -> u64 {
+        shared::rows_scattered(&self.plan)
     }
 
     /// First and last time that its rows may have; `None` = there are none. Neither need have a row.
@@ -359,31 +279,44 @@ impl<'a> Morsel<'a> {
     }
 
     fn read<F: Fold>(mut self, fold: &mut F) -> Result<AggregateSources, F::Error> {
-        let std::ops::Range { mut start, end } = self.positions;
+        let is_part = fold.takes_runs() && self.read_shared(fold)?;
+        let all = self.plan.series.get(self.positions.clone());
+        let all = self
+            .positions
+            .clone()
+            .zip(all.unwrap_or_default().iter().copied());
+        let all: Vec<(usize, u32)> = if is_part {
+            let is_left = self.left();
+            all.zip(is_left)
+                .filter_map(|(series, is_left)| is_left.then_some(series))
+                .collect()
+        } else {
+            all.collect()
+        };
+        let mut rest = all.as_slice();
         let mut series = if fold.may_pass_over() {
             SERIES_FIRST
         } else {
             usize::MAX
         };
-        while start < end {
-            let next = start.saturating_add(series).min(end);
-            self.read_part(start..next, fold)?;
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(series.min(rest.len()));
+            self.read_part(part, fold)?;
             series = series.saturating_mul(2);
-            start = next;
+            rest = after;
         }
         fold.hold(0)?;
         Ok(self.used)
     }
 
-    /// Adds up some of the series.
+    /// Adds up some of the series: position and id.
     fn read_part<F: Fold>(
         &mut self,
-        positions: std::ops::Range<usize>,
+        series: &[(usize, u32)],
         fold: &mut F,
     ) -> Result<(), F::Error> {
         let plan = self.plan;
-        let series = plan.series.get(positions.clone()).unwrap_or_default();
-        let steps = self.plan_steps((positions.start, series), fold)?;
+        let steps = self.plan_steps(series, fold)?;
         let groups = self.groups.iter().flatten();
         fold.hold(groups.map(|group| group.bytes_needed(&plan.fields)).sum())?;
         let mut readers = Vec::new();
@@ -394,7 +327,7 @@ impl<'a> Morsel<'a> {
             };
             readers.push(reader);
         }
-        for ((position, &id), steps) in positions.zip(series).zip(steps) {
+        for (&(position, id), steps) in series.iter().zip(steps) {
             self.add_up((position, id), steps, &mut readers, fold)?;
         }
         Ok(())
@@ -403,19 +336,20 @@ impl<'a> Morsel<'a> {
     /// By series, what to do in the order of sources; blocks that must be decoded are noted.
     fn plan_steps(
         &mut self,
-        (first, series): (usize, &[u32]),
+        series: &[(usize, u32)],
         fold: &mut impl Fold,
     ) -> Result<Vec<Vec<Step>>, Error> {
         let plan = self.plan;
         let mut runs = Vec::new();
         for (rank, source) in plan.sources.iter().enumerate() {
             if let Source::Run { run, visible, mask } = source {
-                let cursor = RunCursor::open(run, *visible, series, &plan.fields);
+                let first: Vec<u32> = series.first().map(|(_, id)| *id).into_iter().collect();
+                let cursor = RunCursor::open(run, *visible, &first, &plan.fields);
                 runs.extend(cursor.map(|cursor| (rank, cursor, mask)));
             }
         }
         let mut all = Vec::with_capacity(series.len());
-        for (position, &id) in (first..).zip(series) {
+        for &(position, id) in series {
             let mut pieces: Vec<Piece> = Vec::new();
             for (rank, cursor, mask) in &mut runs {
                 let before = pieces.len();

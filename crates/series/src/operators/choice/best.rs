@@ -19,7 +19,7 @@ use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
 use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Scalar, Slots, array_of, resolve, scalar_at};
-use crate::input::{Chunk, Inputs, RunNested, tag_column};
+use crate::input::{Chunk, Inputs, Needs, RunNested, tag_column};
 use crate::long::Asks;
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
@@ -144,7 +144,13 @@ pub(super) fn run(
     let shape = query.shape();
     let columns = shape.columns.iter().map(|column| &column.expr);
     let exprs: Vec<&Expr> = columns.chain(&top.each).chain([&top.by]).collect();
-    let inputs = Inputs::plan(query, &exprs, (true, true), (snapshot, context), run_nested)?;
+    let inputs = Inputs::plan(
+        query,
+        &exprs,
+        Needs::all(true),
+        (snapshot, context),
+        run_nested,
+    )?;
     let of = |expr: &Expr| resolve(expr, &inputs.slots, shape.rules);
     let search = Search {
         top,

@@ -15,7 +15,7 @@ use super::{Answer, Cell, Chosen, Key, answer, collect, in_order};
 use crate::context::{Context, Step};
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar, Slots, array_of, hoisted_name, order, resolve};
-use crate::input::{Chunk, Inputs, RunNested};
+use crate::input::{Chunk, Inputs, Needs, RunNested};
 use crate::long::{self, Asks};
 use crate::operators::edges::Edges;
 use crate::operators::project::Projection;
@@ -75,7 +75,13 @@ pub(super) fn run(
     run_nested: RunNested<'_>,
 ) -> Result<Answer, Error> {
     let shape = query.shape();
-    let inputs = Inputs::plan(query, &[of], (false, true), (snapshot, context), run_nested)?;
+    let inputs = Inputs::plan(
+        query,
+        &[of],
+        Needs::all(false),
+        (snapshot, context),
+        run_nested,
+    )?;
     let resolved = resolve(of, &inputs.slots, shape.rules)?;
     let kind = resolved.kind;
     let descending = shape.order.descending;

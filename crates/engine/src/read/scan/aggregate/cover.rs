@@ -80,10 +80,12 @@ pub(super) fn cover(
     }
     let overlaps = |min: i64, max: i64| min <= *plan.time.end() && max >= *plan.time.start();
     let own = own_blocks(group, blocks.clone());
+    let others = blocks.clone().filter(|at| !group.is_given(*at));
+    let others: Vec<usize> = others.collect();
     let keeps = plan.duplicates == Duplicates::Keep;
     // A series that shares a block besides has rows between the others, in an order that only reading them tells.
-    if own.len() < blocks.len() || !group.may_stand(keeps)? {
-        for at in blocks {
+    if own.len() < others.len() || !group.may_stand(keeps)? {
+        for at in others {
             let Some((first, last)) = group.block(at).map(|it| (it.min_time, it.max_time)) else {
                 continue;
             };

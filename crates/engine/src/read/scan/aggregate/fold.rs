@@ -55,6 +55,54 @@ pub trait Fold {
 
     /// Rows of a series.
     fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Self::Error>;
+
+    /// Whether rows of several series may come together by [`Self::runs`], so that those of one series come in several calls with
+    /// others in between. No two of these have one time, and each comes once.
+    fn takes_runs(&self) -> bool {
+        false
+    }
+
+    /// Whether the time of each row is asked for, and not only the first and last of runs that are in one place.
+    fn wants_times(&self) -> bool {
+        true
+    }
+
+    /// Rows of several series in a block.
+    fn runs(&mut self, runs: &[FoldRun], block: &FoldBlock<'_>) -> Result<(), Self::Error> {
+        for run in runs {
+            let rows = FoldRows {
+                times: block.times.unwrap_or_default(),
+                columns: block.columns,
+                range: run.start as usize..run.end as usize,
+            };
+            self.rows(run.position, rows)?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows of one series that stand together in a block, ascending in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoldRun {
+    /// Of the series.
+    pub position: usize,
+    /// Time of the first row.
+    pub first_ns: i64,
+    /// Time of the last row.
+    pub last_ns: i64,
+    /// The first row in the block.
+    pub start: u32,
+    /// The row behind the last.
+    pub end: u32,
+}
+
+/// The columns of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct FoldBlock<'a> {
+    /// `None` = nobody asks for them, and each run is in one place.
+    pub times: Option<&'a [i64]>,
+    /// By field; `None` = all are null.
+    pub columns: &'a [Option<ColumnRef<'a>>],
 }
 
 /// Some rows of a series one after another.

@@ -18,8 +18,8 @@ use crate::segment::{
 
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    segment: &'a Arc<Segment>,
-    number: usize,
+    pub(super) segment: &'a Arc<Segment>,
+    pub(super) number: usize,
     pub(super) directory: &'a Arc<GroupDirectory>,
     pub(super) mask: &'a Mask,
     fields: Vec<Field>,
@@ -29,6 +29,8 @@ pub(super) struct Group<'a> {
     hours: Stored<Hours>,
     /// Blocks that must be decoded.
     needed: BTreeSet<usize>,
+    /// By block: whether its rows were given already, those of several series together. Empty = those of none were.
+    pub(super) given: Vec<bool>,
     /// The series that was looked for last, and its blocks.
     found: Cell<(u32, usize, usize)>,
 }
@@ -68,6 +70,30 @@ enum Field {
     RowsOnly,
 }
 
+impl Field {
+    fn of(directory: &GroupDirectory, (id, kind): (ColumnId, PhysicalType)) -> Self {
+        let chunks = directory.chunks.iter();
+        let mut kinds = chunks
+            .filter(|chunk| chunk.column == id.0)
+            .map(|chunk| chunk.kind);
+        let is_text = matches!(kind, PhysicalType::Text | PhysicalType::Bytes);
+        match (kinds.next(), kinds.next()) {
+            (None, _) => Self::Absent,
+            (Some(one), None) if one == kind && !is_text => Self::Same(id, kind),
+            _ => Self::RowsOnly,
+        }
+    }
+}
+
+/// Whether a group has each field as the table has it, or it is null in every row.
+pub(super) fn knows_fields(
+    directory: &GroupDirectory,
+    fields: &[(ColumnId, PhysicalType)],
+) -> bool {
+    let mut fields = fields.iter().map(|of| Field::of(directory, *of));
+    fields.all(|field| !matches!(field, Field::RowsOnly))
+}
+
 /// What is known of a field in each block or hour; `None` = there are no values.
 type Column = Option<Arc<Unpacked>>;
 
@@ -98,20 +124,7 @@ impl<'a> Group<'a> {
         fields: &[(ColumnId, PhysicalType)],
         ends: bool,
     ) -> Self {
-        let fields = fields.iter().map(|&(id, kind)| {
-            let mut chunks = directory.chunks.iter();
-            let kinds: Vec<_> = chunks
-                .by_ref()
-                .filter(|chunk| chunk.column == id.0)
-                .map(|chunk| chunk.kind)
-                .collect();
-            let is_text = matches!(kind, PhysicalType::Text | PhysicalType::Bytes);
-            match kinds.as_slice() {
-                [] => Field::Absent,
-                [one] if *one == kind && !is_text => Field::Same(id, kind),
-                _ => Field::RowsOnly,
-            }
-        });
+        let fields = fields.iter().map(|of| Field::of(directory, *of));
         Self {
             segment,
             number,
@@ -122,6 +135,7 @@ impl<'a> Group<'a> {
             blocks: Stored::Unread,
             hours: Stored::Unread,
             needed: BTreeSet::new(),
+            given: Vec::new(),
             found: Cell::new((0, 0, 0)),
         }
     }
@@ -141,6 +155,17 @@ impl<'a> Group<'a> {
         start..end
     }
 
+    /// Whether the rows of a block were given already.
+    pub(super) fn is_given(&self, block: usize) -> bool {
+        self.given.get(block).copied().unwrap_or(false)
+    }
+
+    /// Whether each field is had as the table has it, or is null in every row.
+    pub(super) fn knows_fields(&self) -> bool {
+        let is_known = |field: &Field| !matches!(field, Field::RowsOnly);
+        self.fields.iter().all(is_known)
+    }
+
     pub(super) fn block(&self, at: usize) -> Option<&BlockEntry> {
         self.directory.blocks.get(at)
     }
@@ -149,8 +174,7 @@ impl<'a> Group<'a> {
     /// not become one; those of one that kept them once do, when they are read.
     pub(super) fn may_stand(&self, keeps_duplicates: bool) -> Result<bool, Error> {
         let has_duplicates = self.segment.group(self.number)?.has_duplicates;
-        let is_known = |field: &Field| !matches!(field, Field::RowsOnly);
-        Ok((keeps_duplicates || !has_duplicates) && self.fields.iter().all(is_known))
+        Ok((keeps_duplicates || !has_duplicates) && self.knows_fields())
     }
 
     /// Notes that a block must be decoded; `false` = it was known.

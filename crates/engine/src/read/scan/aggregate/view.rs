@@ -66,6 +66,9 @@ impl View<'_> {
     }
 }
 
+/// The times of a block, and its fields; `None` = nobody asks, or null in every row.
+pub(super) type Columns<'a> = (Option<&'a [i64]>, Vec<Option<ColumnRef<'a>>>);
+
 /// A reader of blocks, and the last one where it was decoded to.
 #[derive(Debug)]
 pub(super) struct Viewer {
@@ -145,6 +148,46 @@ impl Viewer {
             series,
             columns,
         }))
+    }
+
+    /// The columns of a block of a reader that has no page of series, and of times only if `has_times`; `None` = one has to be
+    /// converted.
+    pub(super) fn columns(
+        &mut self,
+        at: usize,
+        has_times: bool,
+    ) -> Result<Option<Columns<'_>>, Error> {
+        let entry = self.reader.directory.blocks.get(at);
+        let rows = entry.map_or(0, |entry| entry.rows as usize);
+        let columns = self.reader.columns.len();
+        self.viewed.block = None;
+        self.find_places();
+        self.viewed.pages.resize_with(columns, ColumnBuf::default);
+        self.viewed.kept.clear();
+        self.viewed.kept.resize(columns, None);
+        self.viewed.is_there.clear();
+        for index in 0..columns {
+            let Some(is_there) = self.view_column(index, at, (rows, rows))? else {
+                return Ok(None);
+            };
+            self.viewed.is_there.push(is_there);
+        }
+        let viewed = &self.viewed;
+        let pages = viewed.pages.iter().zip(&viewed.kept);
+        let pages = pages.map(|(own, kept)| kept.as_deref().unwrap_or(own));
+        let mut pages = pages.zip(&viewed.is_there);
+        let mut times = None;
+        if has_times {
+            match pages.next() {
+                Some((page, true)) => times = Some(page.i64s()),
+                _ => {
+                    let what = "a block has no times";
+                    return Err(Error::corrupt(self.reader.segment.path(), 0, what));
+                }
+            }
+        }
+        let fields = pages.map(|(page, is_there)| is_there.then(|| page.as_column()));
+        Ok(Some((times, fields.collect())))
     }
 
     /// Where the pages of its blocks are, worked out once: the place of each is the sum of those before it.

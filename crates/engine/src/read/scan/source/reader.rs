@@ -107,6 +107,20 @@ impl GroupReader {
         Self::open_columns(segment, directory, blocks, columns, given)
     }
 
+    /// Fetches these fields of some blocks, and the times if they are wanted, as the first column.
+    pub(in crate::read::scan) fn open_times(
+        segment: &Arc<Segment>,
+        directory: &Arc<GroupDirectory>,
+        blocks: Vec<usize>,
+        fields: &[(ColumnId, PhysicalType)],
+        has_times: bool,
+    ) -> Result<Self, Error> {
+        let times = has_times.then_some((TIME_PAGE, PhysicalType::I64));
+        let fields = fields.iter().map(|(id, kind)| (id.0, *kind));
+        let columns = times.into_iter().chain(fields).collect();
+        Self::open_columns(segment, directory, blocks, columns, Given::new())
+    }
+
     /// Fetches only these fields of some blocks, for [`Self::field`].
     pub(in crate::read::scan) fn open_fields(
         segment: &Arc<Segment>,
