@@ -380,19 +380,7 @@ pub fn write_relations(
     changes: &[RelationChange],
 ) -> Result<(), EngineError> {
     engine.check_relation_values(changes)?;
-    let now = match transaction {
-        Some(transaction) => transaction.snapshot(),
-        None => engine.snapshot(),
-    };
-    let concerns = |change: &RelationChange| {
-        let schema = change.schema();
-        let points =
-            !matches!(change, RelationChange::Delete(..)) && !foreign_keys(schema).is_empty();
-        let is_pointed_to = !matches!(change, RelationChange::Insert(..))
-            && !pointing(&now, within, schema).is_empty();
-        points || is_pointed_to
-    };
-    if !changes.iter().any(concerns) {
+    if !are_concerned(engine, transaction, within, changes) {
         return match (transaction, snapshot) {
             (Some(transaction), snapshot) => transaction.write_relations(snapshot, changes),
             (None, Some(snapshot)) => engine.write_relations_as_seen(snapshot, changes).map(drop),
@@ -409,6 +397,28 @@ pub fn write_relations(
         own.commit()?;
     }
     Ok(())
+}
+
+/// Whether relations that changes are of point to others, or others to them. The snapshot that it takes is gone on return: while
+/// there is one, a transaction would copy all that it has written before it writes more.
+fn are_concerned(
+    engine: &Arc<Engine>,
+    transaction: Option<&Arc<Transaction>>,
+    within: (&str, &str),
+    changes: &[RelationChange],
+) -> bool {
+    let now = match transaction {
+        Some(transaction) => transaction.snapshot(),
+        None => engine.snapshot(),
+    };
+    changes.iter().any(|change| {
+        let schema = change.schema();
+        let points =
+            !matches!(change, RelationChange::Delete(..)) && !foreign_keys(schema).is_empty();
+        let is_pointed_to = !matches!(change, RelationChange::Insert(..))
+            && !pointing(&now, within, schema).is_empty();
+        points || is_pointed_to
+    })
 }
 
 struct Statement<'a> {
