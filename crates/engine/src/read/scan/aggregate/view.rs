@@ -178,12 +178,11 @@ impl Viewer {
         let mut pages = pages.zip(&viewed.is_there);
         let mut times = None;
         if has_times {
-            match pages.next() {
-                Some((page, true)) => times = Some(page.i64s()),
-                _ => {
-                    let what = "a block has no times";
-                    return Err(Error::corrupt(self.reader.segment.path(), 0, what));
-                }
+            if let Some((page, true)) = pages.next() {
+                times = Some(page.i64s());
+            } else {
+                let what = "a block has no times";
+                return Err(Error::corrupt(self.reader.segment.path(), 0, what));
             }
         }
         let fields = pages.map(|(page, is_there)| is_there.then(|| page.as_column()));
