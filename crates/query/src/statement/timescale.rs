@@ -8,24 +8,22 @@ mod policies;
 mod refresh;
 mod rows;
 pub(crate) mod together;
+mod what;
 
 use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use nilometer_service::JobChange;
-use nilometer_service::define::{
-    ChunkInterval, Conversion, NewDimension, NewHypertable, NewPolicy, NewRefreshPolicy,
-    NewUserJob, Path, Policy,
-};
+use nilometer_service::define::{ChunkInterval, NewDimension, NewHypertable};
 
 use super::name::Name;
 use crate::error::{Error, Position};
-use arguments::{Arguments, Given};
+use arguments::{Arguments, Given, NO_FUNCTIONS};
 
 pub(crate) use arguments::Bound;
 pub(crate) use rows::CallOfRows;
 pub(super) use rows::read_rows;
+pub(crate) use what::What;
 
 /// The functions that are a statement of their own.
 const NAMES: [&str; 4] = [
@@ -55,40 +53,6 @@ pub(crate) struct Call {
     /// What its column is called, where it answers one.
     pub(crate) heading: String,
     pub(crate) position: Option<Position>,
-}
-
-/// What is called.
-#[derive(Debug, Clone)]
-pub(crate) enum What {
-    Create(NewHypertable),
-    Dimension(NewDimension),
-    Interval(Path, ChunkInterval),
-    /// Those older than the one bound, and newer than the other.
-    DropChunks(Path, Option<Bound>, Option<Bound>),
-    Convert(Conversion),
-    /// With its first start.
-    AddPolicy(NewPolicy, Option<Bound>),
-    /// A missing one may be no error.
-    RemovePolicy(Path, Policy, bool),
-    /// Of a continuous aggregate, with its first start.
-    AddRefresh(Path, NewRefreshPolicy, Option<Bound>),
-    /// A missing one may be no error.
-    RemoveRefresh(Path, bool),
-    AlterJob {
-        id: i64,
-        change: JobChange,
-        next: Option<Bound>,
-        initial: Option<Bound>,
-        if_exists: bool,
-    },
-    RunJob(i64),
-    DeleteJob(i64),
-    /// Of a procedure, with its first start.
-    AddJob(NewUserJob, Option<Bound>),
-    /// A hypertable, the function that answers what is now in it, and whether it may take the place of another.
-    IntegerNow(Path, Path, bool),
-    /// All policies of a continuous aggregate.
-    Together(Path, together::Together),
 }
 
 /// Whether a statement may be such a call.
@@ -290,7 +254,6 @@ pub(super) fn read(statement: &ast::Statement) -> Result<Option<Call>, Error> {
 }
 
 const ONE_SERVER: &str = "there is one server; leave it out, or NULL";
-const NO_FUNCTIONS: &str = "rows are divided by the values of columns; leave it out";
 const NO_NAMES: &str = "partitions have no names here; leave it out";
 
 fn create(mut given: Arguments) -> Result<(What, bool), Error> {

@@ -309,7 +309,7 @@ impl Arguments {
     }
 }
 
-const NO_FUNCTIONS: &str = super::NO_FUNCTIONS;
+pub(super) const NO_FUNCTIONS: &str = "rows are divided by the values of columns; leave it out";
 
 /// The value of an expression that is one.
 pub(super) fn given(expr: &Expr, function: &str, at: Option<Position>) -> Result<Given, Error> {

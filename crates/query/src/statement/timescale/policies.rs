@@ -7,7 +7,8 @@ use nilometer_service::define::{Conversion, NewPolicy, NewUserJob, Policy};
 use nilometer_service::{Fault, JobChange};
 
 use super::arguments::{Arguments, Given, plan};
-use super::{What, refresh, together};
+use super::what::What;
+use super::{refresh, together};
 use crate::error::Error;
 
 /// The calls, each with its arguments by place.

@@ -5,9 +5,9 @@
 
 use nilometer_service::define::{NewRefreshPolicy, RefreshWindow};
 
-use super::What;
 use super::arguments::{Arguments, Given, plan};
 use super::policies::utc;
+use super::what::What;
 use crate::error::Error;
 
 /// Reads `add_continuous_aggregate_policy`.

@@ -4,8 +4,8 @@
 
 use nilometer_service::define::{Age, Path, Policy};
 
-use super::What;
 use super::arguments::{Arguments, plan};
+use super::what::What;
 use crate::error::Error;
 
 const OF_CHANGE: [&str; 6] = [
