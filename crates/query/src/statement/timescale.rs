@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, TableFactor,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
-use nilometer_service::define::{ChunkInterval, NewDimension, NewHypertable};
+use nilometer_service::define::{NewDimension, NewHypertable};
 
 use super::name::Name;
 use crate::error::{Error, Position};

@@ -1,4 +1,4 @@
-//! What a call that changes a table asks for.
+//! Requests of calls that change a table.
 //!
 //! Does: name each with its arguments, read. Does not: read them (`arguments.rs` and those beside it do).
 
