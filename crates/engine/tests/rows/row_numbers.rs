@@ -160,7 +160,7 @@ fn a_transaction_changes_its_own_rows_and_those_of_others_by_their_numbers() {
         .iter()
         .map(|(number, _)| vec!["b".into(), 2_i64.into(), (*number).into()]);
     let replace = RelationChange::Replace(schema(&engine.snapshot()), replaced.collect());
-    one.write_relations(Some(&one.snapshot()), &[replace.clone()])
+    one.write_relations(Some(&one.snapshot()), std::slice::from_ref(&replace))
         .unwrap();
     assert_eq!(words(&one.snapshot()), ["b 2"; 3]);
     one.rollback_to(&place).unwrap();
