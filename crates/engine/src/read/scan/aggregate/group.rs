@@ -161,7 +161,7 @@ impl<'a> Group<'a> {
     }
 
     /// Whether each field is had as the table has it, or is null in every row.
-    pub(super) fn knows_fields(&self) -> bool {
+    fn knows_fields(&self) -> bool {
         let is_known = |field: &Field| !matches!(field, Field::RowsOnly);
         self.fields.iter().all(is_known)
     }

@@ -199,7 +199,9 @@ impl Morsel<'_> {
             };
             let series = plan.series.get(self.positions.clone());
             let series = series.unwrap_or_default();
-            if !group.knows_fields() || !is_worth(plan, &group.directory.blocks, series) {
+            // Of a table that once kept rows of one time, two of them may stand on both sides of a block's end.
+            let keeps = plan.duplicates == Duplicates::Keep;
+            if !group.may_stand(keeps)? || !is_worth(plan, &group.directory.blocks, series) {
                 continue;
             }
             let runs = group.segment.runs(group.number)?;
