@@ -234,9 +234,6 @@ impl Rules {
         writing: &Writing<'_>,
         rows: usize,
     ) -> Result<Option<Vec<ArrayRef>>, Error> {
-        if writing.returns() {
-            return Ok(None);
-        }
         let exprs = missing
             .iter()
             .map(|(field, _)| self.default(field.name(), writing));

@@ -238,7 +238,7 @@ mod tests {
         let tokens = Tokenizer::new(&GenericDialect {}, sql)
             .tokenize_with_location()
             .unwrap();
-        let is_own = |_: Option<&str>, name: &str| name.starts_with('f');
+        let is_own = |_: Option<&str>, name: &str| ["f", "f2"].contains(&name);
         let text = |range: &Range<usize>| -> String {
             let own = tokens.get(range.clone()).unwrap();
             own.iter().map(|it| it.token.to_string()).collect()
