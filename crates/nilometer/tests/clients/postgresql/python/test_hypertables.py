@@ -10,7 +10,7 @@ from psycopg import errors
 from support import connect
 
 # Slices of a rewrite have 100,000 rows; this makes several of them.
-ROWS = 250_000
+ROWS = 2_000_000
 
 
 @unittest.skipIf("REFERENCE" in os.environ, "PostgreSQL alone makes no hypertables")
