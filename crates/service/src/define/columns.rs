@@ -305,7 +305,7 @@ pub(super) fn create_index(
 }
 
 /// Makes the rows of a table over time, which has none yet, unique by its time and the other columns, which become tags.
-fn make_unique(
+pub(super) fn make_unique(
     engine: &Arc<Engine>,
     name: &TableName,
     table: &TableSchema,

@@ -12,6 +12,7 @@ use nilometer_engine::{
 };
 
 use super::super::change::name::TableName;
+use super::super::columns;
 use super::super::error::{DefineError, Part};
 use super::super::indexes::{self, Owner};
 use super::super::lookup;
@@ -30,7 +31,10 @@ pub(super) fn make_table(
 ) -> Result<(), Error> {
     let relation = reader.schema();
     let table = name.table.clone();
-    if relation.row_number().is_none() || !relation.unique.is_empty() {
+    let unique = unique(relation, &new.time);
+    let has_other_keys = relation.unique.len() > usize::from(unique.is_some());
+    let has_rows = !reader.rows().is_empty();
+    if relation.row_number().is_none() || has_other_keys || (unique.is_some() && has_rows) {
         return Err(DefineError::NoTime { table }.about(Part::Start));
     }
     if !foreign_keys(relation).is_empty() {
@@ -39,7 +43,7 @@ pub(super) fn make_table(
         );
         return Err(DefineError::ForeignKey { reason }.about(Part::Start));
     }
-    if !reader.rows().is_empty() && !new.migrate_data {
+    if has_rows && !new.migrate_data {
         return Err(DefineError::NotEmpty { table }.about(Part::Start));
     }
     let reads = |it: &AggregateSource| *it == AggregateSource::Relation(relation.id);
@@ -69,7 +73,22 @@ pub(super) fn make_table(
     let (from, to) = (Owner::Relation(relation.id), Owner::Table(table.kept_id()));
     let handed = indexes::handed_over(&engine.snapshot(), within, from, to);
     engine.write_relations(&handed)?;
+    if let Some((key, columns)) = unique {
+        columns::make_unique(engine, name, &table, &key, &columns)?;
+    }
     Ok(())
+}
+
+/// The name and the columns of the unique key that has the time, which rows of a table over time can have too.
+fn unique(relation: &RelationSchema, time: &str) -> Option<(String, Vec<String>)> {
+    let mut found = relation.unique.iter().enumerate().map(|(at, key)| {
+        let columns = key
+            .iter()
+            .filter_map(|at| relation.columns.get(*at as usize));
+        let columns: Vec<String> = columns.map(|column| column.name.clone()).collect();
+        (relation.key_name(at + 1), columns)
+    });
+    found.find(|(_, columns)| columns.iter().any(|column| column == time))
 }
 
 /// Refuses what would be refused of the table, before it is one.
@@ -138,6 +157,7 @@ fn declared(relation: &RelationSchema, time: &str) -> Result<(Declarations, usiz
     let table = DeclaredTable {
         time: Some(time),
         row_number: None,
+        keys: Vec::new(),
         ..known.unwrap_or_default()
     };
     let others = (0..columns.len()).filter(|other| *other != at);
