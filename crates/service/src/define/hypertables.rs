@@ -12,6 +12,7 @@ pub(super) mod compression;
 mod from_relation;
 pub(super) mod integer_now;
 pub(super) mod policies;
+pub(super) mod unique;
 
 use std::sync::Arc;
 

@@ -12,12 +12,12 @@ use nilometer_engine::{
 };
 
 use super::super::change::name::TableName;
-use super::super::columns;
 use super::super::error::{DefineError, Part};
 use super::super::indexes::{self, Owner};
 use super::super::lookup;
 use super::super::sequences::Numbered;
 use super::super::views::kept as aggregates;
+use super::unique::make_unique;
 use super::{ChunkInterval, NewHypertable};
 use crate::error::Error;
 use crate::write::references::foreign_keys;
@@ -74,7 +74,7 @@ pub(super) fn make_table(
     let handed = indexes::handed_over(&engine.snapshot(), within, from, to);
     engine.write_relations(&handed)?;
     if let Some((key, columns)) = unique {
-        columns::make_unique(engine, name, &table, &key, &columns)?;
+        make_unique(engine, name, &table, &key, &columns)?;
     }
     Ok(())
 }
