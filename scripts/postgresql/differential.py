@@ -32,9 +32,10 @@ servers = clients.servers
 
 
 class Reference:
-    """PostgreSQL in a folder of its own, on a socket in it."""
+    """PostgreSQL in a folder of its own, on a socket in it; `options` are those of its program."""
 
-    def __init__(self):
+    def __init__(self, options="-c fsync=off"):
+        self.options = options
         self.programs = oracle.find_postgresql()
         if self.programs is None:
             raise RuntimeError("no initdb in /usr/lib/postgresql/*/bin or the PATH; install postgresql")
@@ -53,7 +54,7 @@ class Reference:
 
     def __enter__(self):
         self.run("initdb", "-D", self.data, "-U", "postgres", "--locale=C.UTF-8", "-E", "UTF8", "-A", "trust", "--no-sync")
-        options = "-c listen_addresses='' -k %s -c fsync=off -c timezone=UTC" % self.folder
+        options = "-c listen_addresses='' -k %s -c timezone=UTC %s" % (self.folder, self.options)
         self.run("pg_ctl", "-D", self.data, "-w", "-l", os.path.join(self.folder, "log"), "-o", options, "start")
         return self
 

@@ -10,7 +10,6 @@ medians and rates as one table. Does not: belong to the tests; times mean someth
 import argparse
 import os
 import random
-import shutil
 import socket
 import statistics
 import struct
@@ -22,45 +21,26 @@ import time
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-sys.path.insert(0, os.path.join(HERE, ".."))
 import clients  # noqa: E402
-import oracle  # noqa: E402
+import differential  # noqa: E402
 
 servers = clients.servers
 METRICS = ["usage_user", "usage_system", "usage_idle", "usage_nice", "usage_iowait", "usage_irq", "usage_softirq", "usage_steal", "usage_guest", "usage_guest_nice"]
 IDLE = 1000
 
 
-class Postgresql:
-    """PostgreSQL as it is installed, durable, on a socket in a folder of its own."""
+class Postgresql(differential.Reference):
+    """PostgreSQL as it is installed, durable."""
 
     name = "PostgreSQL"
 
     def __init__(self):
-        self.programs = oracle.find_postgresql()
-        if self.programs is None:
-            raise RuntimeError("no initdb in /usr/lib/postgresql/*/bin or the PATH; install postgresql")
-        self.before = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
-
-    def run(self, program, *arguments):
-        command = self.before + [os.path.join(self.programs, program), *arguments]
-        done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
-        if done.returncode != 0:
-            raise RuntimeError("%s: %s" % (program, done.stderr))
+        super().__init__("-c max_connections=%d" % (IDLE + 100))
 
     def __enter__(self):
-        self.folder = tempfile.mkdtemp(prefix="postgresql-")
-        os.chmod(self.folder, 0o777)
-        self.data = os.path.join(self.folder, "data")
-        self.run("initdb", "-D", self.data, "-U", "postgres", "--locale=C.UTF-8", "-E", "UTF8", "-A", "trust")
-        options = "-c listen_addresses='' -k %s -c timezone=UTC -c max_connections=1100" % self.folder
-        self.run("pg_ctl", "-D", self.data, "-w", "-l", os.path.join(self.folder, "log"), "-o", options, "start")
+        super().__enter__()
         self.where = {"PGHOST": self.folder, "PGUSER": "postgres", "PGDATABASE": "postgres", "PGPORT": "5432"}
         return self
-
-    def __exit__(self, *_):
-        self.run("pg_ctl", "-D", self.data, "-m", "fast", "stop")
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self):
         with open(os.path.join(self.data, "postmaster.pid")) as file:
@@ -255,7 +235,7 @@ def main():
             for what, unit, values in getattr(figures, name)():
                 cells = ["%s%s" % (("%.3f" if value < 10 else "%.1f" if value < 1000 else "%.0f") % value, " " + unit if unit else "") for value in values]
                 cells += [""] * (2 - len(cells))
-                times = "%.2f" % (values[0] / values[1]) if len(values) == 2 else ""
+                times = "%.2f" % (values[0] / values[1]) if len(values) == 2 and values[1] else ""
                 print("| %s | %s | %s |" % (what, " | ".join(cells), times), flush=True)
 
 

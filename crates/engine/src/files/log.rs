@@ -171,7 +171,7 @@ impl Log {
             if group.leading {
                 let waiter = group.waiting.join(lsn);
                 drop(group);
-                if waiter.is_durable() {
+                if waiter.wait() {
                     return Ok(());
                 }
                 group = lock(&self.group);

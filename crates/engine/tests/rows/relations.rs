@@ -22,14 +22,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-fn open_on(disk: Arc<dyn Disk>) -> Result<Arc<Engine>, Error> {
+pub(crate) fn open_on(disk: Arc<dyn Disk>) -> Result<Arc<Engine>, Error> {
     let clock = Arc::new(SystemClock);
     let engine = Engine::open(disk, clock, Path::new("/d"), Options::default())?;
     engine.create_database("d")?;
     Ok(Arc::new(engine))
 }
 
-fn open(disk: &MemoryDisk) -> Arc<Engine> {
+pub(crate) fn open(disk: &MemoryDisk) -> Arc<Engine> {
     open_on(Arc::new(disk.clone())).unwrap()
 }
 

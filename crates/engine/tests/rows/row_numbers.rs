@@ -4,29 +4,18 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
-use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
+use nilometer_engine::disk::{CrashPlan, FaultyDisk, MemoryDisk};
 use nilometer_engine::{
     ColumnKind, Declarations, DeclaredTable, DeclaredTime, Duplicates, Engine, Error, NewColumn,
-    NewRelation, Options, ROW_NUMBER, RelationChange, RelationColumn, RelationSchema, Snapshot,
-    SystemClock, TableOfRelation, TableSettings, TimeKind, Value,
+    NewRelation, ROW_NUMBER, RelationChange, RelationColumn, RelationSchema, Snapshot,
+    TableOfRelation, TableSettings, TimeKind, Value,
 };
 
+use crate::relations::{open, open_on};
 use crate::support::everything;
-
-fn open_on(disk: Arc<dyn Disk>) -> Result<Arc<Engine>, Error> {
-    let clock = Arc::new(SystemClock);
-    let engine = Engine::open(disk, clock, Path::new("/d"), Options::default())?;
-    engine.create_database("d")?;
-    Ok(Arc::new(engine))
-}
-
-fn open(disk: &MemoryDisk) -> Arc<Engine> {
-    open_on(Arc::new(disk.clone())).unwrap()
-}
 
 fn definition(unique: &[&str]) -> NewRelation {
     let column = |name: &str, kind| RelationColumn {

@@ -92,7 +92,7 @@ pub(super) async fn rows(
     let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
     let literal = match source.body.as_mut() {
         SetExpr::Values(rows) if is_bare => {
-            values::timed(&mut rows.rows, &columns);
+            values::put_now(&mut rows.rows, &columns);
             let literal = values::read(rows, &columns, &writing.reading.zone)?;
             if literal.is_none() {
                 values::typed(rows, &columns);

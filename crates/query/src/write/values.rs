@@ -57,7 +57,7 @@ pub(super) fn read(
 }
 
 /// Puts the time of the statement in the place of `now()` in columns of moments.
-pub(super) fn timed(rows: &mut [ast::Parens<Vec<Expr>>], fields: &[Field]) {
+pub(super) fn put_now(rows: &mut [ast::Parens<Vec<Expr>>], fields: &[Field]) {
     let mut now = None;
     for row in rows {
         for (value, field) in row.content.iter_mut().zip(fields) {
@@ -108,7 +108,7 @@ pub(super) fn repeated(
             closing_token: ast::helpers::attached_token::AttachedToken::empty(),
         }],
     };
-    timed(&mut values.rows, fields);
+    put_now(&mut values.rows, fields);
     // What is wrong with one is said by the planner: places in it are none of the statement.
     let Ok(Some(columns)) = read(&values, fields, zone) else {
         return Ok(None);
