@@ -8,9 +8,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Duplicates, Engine, Error, Options, SystemClock, TableSettings};
+use nilometer_engine::{
+    AggregateRequest, ColumnKind, Duplicates, Engine, Error, NewColumn, Options, SystemClock,
+    TableSettings,
+};
 use nilometer_lineproto::Precision;
 
 use crate::support::everything;
@@ -192,4 +196,48 @@ fn a_change_is_refused_where_files_have_not_merged_rows() {
             assert_eq!(rows(&engine), before, "{first:?}, {kind:?}");
         }
     }
+}
+
+/// A table kept duplicates and was told to keep the last one. Two rows of one time on both sides of a block's end were two to an
+/// aggregate, which took each block by itself, and one to a scan.
+#[test]
+fn rows_of_one_time_in_two_blocks_are_one_to_aggregates_too() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let column = NewColumn {
+        name: "i",
+        kind: ColumnKind::Field(PhysicalType::I64),
+    };
+    let settings = TableSettings {
+        duplicates: Duplicates::Keep,
+        ..TableSettings::default()
+    };
+    engine
+        .create_table("d", "public", "m", &[column], settings)
+        .unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    // Two blocks, of which the first ends with the time that the second begins with; within a block all times differ.
+    let time = |row: i32| if row < 1024 { row } else { row - 1 };
+    let lines = (0..2048).map(|row| format!("m i={row}i {}\n", time(row)));
+    let written = session.write_lines(lines.collect::<String>().as_bytes(), Precision::Nanosecond);
+    assert_eq!(written.unwrap().rejected_total, 0);
+    engine.flush().unwrap();
+    set(&engine, Duplicates::Last, "from kept");
+    let snapshot = engine.snapshot();
+    let table = snapshot.table("d", "public", "m").unwrap();
+    for bucket_ns in [None, Some(100)] {
+        let aggregation = snapshot.aggregate(&AggregateRequest {
+            table: Arc::clone(&table),
+            fields: vec![1],
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            bucket_ns,
+        });
+        let found = aggregation.unwrap().read_all().unwrap();
+        assert_eq!(found.used.rows, 2048, "rows that are read");
+        let counted: u64 = found.rows.iter().map(|row| row.rows).sum();
+        assert_eq!(counted, 2047, "{bucket_ns:?}");
+    }
+    assert_eq!(rows(&engine).len(), 2047);
 }

@@ -85,16 +85,24 @@ pub(super) fn cover(
     let keeps = plan.duplicates == Duplicates::Keep;
     // A series that shares a block besides has rows between the others, in an order that only reading them tells.
     if own.len() < others.len() || !group.may_stand(keeps)? {
-        for at in others {
-            let Some((first, last)) = group.block(at).map(|it| (it.min_time, it.max_time)) else {
+        let times = |at: usize| group.block(at).map(|it| (it.min_time, it.max_time));
+        for (place, &at) in others.iter().enumerate() {
+            let Some((first, last)) = times(at) else {
                 continue;
             };
             if overlaps(first, last) {
+                // In a table that kept duplicates once, two rows of one time may be on both sides of a block's end.
+                let before = place.checked_sub(1).and_then(|place| others.get(place));
+                let before = before.and_then(|at| times(*at)).map(|(_, last)| last);
+                let after = others.get(place + 1).and_then(|at| times(*at));
+                let after = after.map(|(first, _)| first);
+                let is_apart = before != Some(first) && after != Some(last);
                 steps.push(Step::Rows {
                     source,
                     block: at,
                     rows: None,
-                    is_alone: is_alone(series, group, conflicts, (first, last)),
+                    is_alone: (keeps || is_apart)
+                        && is_alone(series, group, conflicts, (first, last)),
                 });
             }
         }
