@@ -361,8 +361,9 @@ impl MorselReader {
                 } => {
                     let cursor = match &survey {
                         None => {
-                            let time = &plan.time;
-                            GroupCursor::open(segment, directory, series, time, &plan.fields)?
+                            let group = (segment, directory);
+                            let (time, counters) = (&plan.time, &plan.counters);
+                            GroupCursor::open(group, series, time, &plan.fields, counters)?
                         }
                         Some(survey) => survey.open(plan, segment, *group, directory)?,
                     };

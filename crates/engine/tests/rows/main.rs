@@ -18,6 +18,7 @@ mod series;
 mod staged;
 #[path = "../support/mod.rs"]
 mod support;
+mod thin_ranges;
 mod transactions;
 mod typed;
 #[path = "../support/typed.rs"]

@@ -279,6 +279,12 @@ impl GroupDirectory {
         large::of_block(&self.large, column, block)
     }
 
+    /// Number of pages that a block has.
+    pub(crate) fn pages_of(&self, block: usize) -> u64 {
+        let lengths = self.chunks.iter().map(|chunk| chunk.lengths.get(block));
+        lengths.filter(|it| it.is_some_and(|&it| it > 0)).count() as u64
+    }
+
     pub(crate) fn chunk(&self, column: u32) -> Option<&ColumnChunk> {
         self.chunks.iter().find(|chunk| chunk.column == column)
     }

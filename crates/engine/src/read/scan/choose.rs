@@ -68,7 +68,7 @@ pub(super) fn open(
             candidates.push(at);
         } else {
             read.blocks_ruled_out += 1;
-            read.pages_skipped += pages(directory, at);
+            read.pages_skipped += directory.pages_of(at);
         }
     }
     let (mut given, mut picked) = (Given::new(), BTreeMap::new());
@@ -85,7 +85,7 @@ pub(super) fn open(
                 read.blocks -= 1;
             } else {
                 read.blocks_without_hit += 1;
-                read.pages_skipped += pages(directory, at).saturating_sub(fields.len() as u64);
+                read.pages_skipped += directory.pages_of(at).saturating_sub(fields.len() as u64);
             }
         }
     }
@@ -93,15 +93,6 @@ pub(super) fn open(
     let reader = GroupReader::open_given(segment, directory, blocks, &plan.fields, given)?;
     plan.counters.add(read);
     Ok(GroupCursor::of(reader.wanting(series, &plan.time), picked))
-}
-
-/// Pages of a block.
-fn pages(directory: &GroupDirectory, block: usize) -> u64 {
-    let lengths = directory
-        .chunks
-        .iter()
-        .map(|chunk| chunk.lengths.get(block));
-    lengths.filter(|it| it.is_some_and(|&it| it > 0)).count() as u64
 }
 
 /// Looks at a block's fields; false = no row is left.

@@ -39,7 +39,7 @@ pub struct ScanReport {
     pub bytes_read: u64,
     /// Blocks that were not read because of what statistics say of fields.
     pub blocks_ruled_out: u64,
-    /// Blocks of which only the fields of conditions were read: no row was left.
+    /// Blocks of which only the fields of conditions, or the times, were read: no row was left.
     pub blocks_without_hit: u64,
     /// First and last rows of series that were taken from statistics.
     pub ends_from_statistics: u64,

@@ -1,5 +1,6 @@
 //! Cursors: each hands out one source's rows of a series, for series asked for in ascending order.
 
+mod hits;
 mod reader;
 mod spans;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
 
-use super::counters::GroupRead;
+use super::counters::{Counters, GroupRead};
 use crate::batch::Column;
 use crate::cast::cast;
 use crate::error::Error;
@@ -263,15 +264,22 @@ pub(super) struct GroupCursor {
 }
 
 impl GroupCursor {
+    /// Of the blocks that may have rows of these series in a range of time; what is read of others is counted.
     pub(super) fn open(
-        segment: &Arc<Segment>,
-        directory: &Arc<GroupDirectory>,
+        (segment, directory): (&Arc<Segment>, &Arc<GroupDirectory>),
         series: &[u32],
         time: &RangeInclusive<i64>,
         fields: &[(ColumnId, PhysicalType)],
+        counters: &Counters,
     ) -> Result<Option<Self>, Error> {
-        let blocks = needed_blocks(directory, series, time).collect();
-        let reader = GroupReader::open(segment, directory, blocks, fields)?;
+        let mut blocks = needed_blocks(directory, series, time).collect();
+        let mut given = Given::new();
+        if !fields.is_empty() {
+            let hits = hits::find(segment, directory, blocks, time)?;
+            counters.add(hits.read);
+            (blocks, given) = (hits.blocks, hits.given);
+        }
+        let reader = GroupReader::open_given(segment, directory, blocks, fields, given)?;
         Ok(Self::of(reader.wanting(series, time), BTreeMap::new()))
     }
 
