@@ -66,6 +66,15 @@ fn integers() -> impl Strategy<Value = Vec<i64>> {
             prop_oneof![30 => -3_i64..4, 1 => any::<i64>(), 1 => 0_i64..100_000],
             rows.clone()
         ),
+        // Steps of which a tenth to a half are wide: so many patches that they are put in before the sums.
+        (2_u32..10, vec(any::<(u32, u32)>(), rows.clone())).prop_map(|(one_in, steps)| {
+            let walk = steps.iter().scan(0_i64, |at, (chance, step)| {
+                let is_wide = chance % one_in == 0;
+                *at += i64::from(if is_wide { step >> 8 } else { step >> 30 });
+                Some(*at)
+            });
+            walk.collect()
+        }),
         // A counter that restarts.
         vec(
             prop_oneof![40 => 1_i64..9, 1 => Just(-1_000_000_i64)],

@@ -6,6 +6,9 @@ use super::patch::{Packing, Parts};
 use crate::pack::{GROUP, group_bytes, unpack_sums};
 use crate::{Error, varint};
 
+/// Of this many values one is a patch, where patches are put in before the differences are summed up.
+const VALUES_PER_PATCH: usize = 16;
+
 pub(super) fn bytes(first: i64, packing: &Packing, n: usize) -> usize {
     varint::bytes_i64(first) + packing.bytes(n - 1)
 }
@@ -33,6 +36,16 @@ pub(super) fn decode_first(input: &mut &[u8], total: usize, out: &mut [i64]) -> 
     *first = varint::get_i64(input)?;
     let (n, total) = (out.len(), total - 1);
     let parts = Parts::take(input, total)?;
+    if parts.patches() * VALUES_PER_PATCH > total {
+        // Each patch would go over the rest of its group below.
+        parts.unpack(total, out)?;
+        let mut sum = *first;
+        for value in out {
+            sum = sum.wrapping_add(*value);
+            *value = sum;
+        }
+        return Ok(());
+    }
     let mut sums = Sums {
         packed: parts.packed,
         width: parts.width,

@@ -268,6 +268,11 @@ impl<'a> Parts<'a> {
         })
     }
 
+    /// Number of patches.
+    pub(super) fn patches(&self) -> usize {
+        self.patches.as_ref().map_or(0, |patches| patches.count)
+    }
+
     /// Fills `out` with the first of the `n` values.
     pub(super) fn unpack(&self, n: usize, out: &mut [i64]) -> Result<(), Error> {
         unpack(self.packed, self.width, self.base, out);

@@ -114,7 +114,9 @@ pub(super) fn decode(
         check_utf8(&borders[..=entries], entry_bytes)?;
     }
     integer::decode_chunk(input, codes)?;
-
+    if entries == 1 {
+        return repeat(entry_bytes, codes, bytes_max, offsets, bytes);
+    }
     for code in codes {
         let code = usize::try_from(*code).ok().filter(|code| *code < entries);
         let code = code.ok_or(Error::corrupt("a code is not in the dictionary"))?;
@@ -125,6 +127,32 @@ pub(super) fn decode(
         }
         offsets.push(bytes.len() as u32);
     }
+    Ok(())
+}
+
+/// Appends the only entry once for each code, in copies that double: one by one they cost ten times as much.
+fn repeat(
+    entry: &[u8],
+    codes: &[i64],
+    bytes_max: usize,
+    offsets: &mut Vec<u32>,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Error> {
+    if codes.iter().any(|code| *code != 0) {
+        return Err(Error::corrupt("a code is not in the dictionary"));
+    }
+    let start = bytes.len();
+    let end = start + entry.len() * codes.len();
+    if end > bytes_max {
+        return Err(Error::LimitTextBytes { bytes: end });
+    }
+    bytes.reserve(end - start);
+    bytes.extend_from_slice(entry);
+    while bytes.len() < end {
+        let copied = (bytes.len() - start).min(end - bytes.len());
+        bytes.extend_from_within(start..start + copied);
+    }
+    offsets.extend((1..=codes.len()).map(|rows| (start + rows * entry.len()) as u32));
     Ok(())
 }
 
