@@ -78,6 +78,9 @@ impl Sql {
     /// The same for a session.
     fn of_session(&self, session: &Session) -> Result<Self, ServiceError> {
         let mut sql = self.cancelled_by(&session.cancelled);
+        if session.principal.name().is_some() {
+            sql = sql.of_asker(&session.principal);
+        }
         if !session.principal.is_admin() {
             sql = sql.asked_by(&session.principal);
         }

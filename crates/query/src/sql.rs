@@ -8,6 +8,7 @@ mod change;
 mod described;
 mod explained;
 mod filled;
+mod role;
 mod routine;
 mod session;
 mod show;
@@ -64,6 +65,8 @@ pub struct Sql {
     caller: CancellationToken,
     zone: Zone,
     principal: Principal,
+    /// Who has logged in. Statements of an administrator run as those of anybody, which costs no look at the users.
+    asker: Option<Principal>,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
     client: Option<Arc<Client>>,
@@ -136,6 +139,7 @@ impl Sql {
             caller: CancellationToken::new(),
             zone: Zone::default(),
             principal: Principal::anyone(),
+            asker: None,
             schema: None,
             client: None,
             transaction: None,
@@ -169,6 +173,20 @@ impl Sql {
             principal: principal.clone(),
             ..self.clone()
         }
+    }
+
+    /// The same for somebody who has logged in, whatever their privileges are.
+    #[must_use]
+    pub(crate) fn of_asker(&self, asker: &Principal) -> Self {
+        Self {
+            asker: Some(asker.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Who has logged in.
+    fn asker(&self) -> &Principal {
+        self.asker.as_ref().unwrap_or(&self.principal)
     }
 
     /// The same for who may change their mind: a statement ends with [`Error::Cancelled`] soon after the token is
@@ -273,7 +291,8 @@ impl Sql {
         if self.read_only && statement.writes() {
             return Err(Error::ReadOnly);
         }
-        let mut running = self.start(database, sql);
+        let shown = statement.shown();
+        let mut running = self.start(database, shown.as_deref().unwrap_or(sql));
         if let Statement::Query(question) = &statement
             && analyzed::is_analyze(&question.statement)
         {
@@ -329,6 +348,10 @@ impl Sql {
                 Box::pin(self.change(&reading, place, change, &running)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
+            Statement::Role(statement) => {
+                Box::pin(self.change_role(&reading, &place, *statement)).await?;
+                Ok(Answer::of_rows(0, running, &shared.options))
+            }
             Statement::Fill(table) => {
                 let rows = Box::pin(self.fill(database, *table)).await?;
                 Ok(Answer::of_rows(rows, running, &shared.options))
@@ -350,6 +373,7 @@ impl Sql {
         let is_definition = matches!(
             statement,
             Statement::Change(_)
+                | Statement::Role(_)
                 | Statement::Fill(_)
                 | Statement::Call(_)
                 | Statement::CallOfRows(_)
@@ -597,6 +621,7 @@ fn place_of(
             ..
         }) | Statement::Show(Show::Databases { .. })
             | Statement::Kill(_)
+            | Statement::Role(_)
     );
     if schema.is_none() && !of_databases {
         return Err(nilometer_engine::Error::UnknownDatabase {

@@ -26,11 +26,14 @@ use crate::error::{Error, syntax};
 use crate::tables::pg_catalog::mentions;
 use crate::{Params, SqlOptions};
 use bounds::{check_tables, check_tokens, unsupported};
+use change::role;
 use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
 use headings::Headings;
 
 pub(crate) use aggregate::{AggregateStatement, WrittenAggregate};
 pub(crate) use change::WrittenChange;
+pub(crate) use change::role::grant::{Target, WrittenGrant};
+pub(crate) use change::role::{RoleName, RoleStatement, WrittenOptions};
 pub(crate) use filled::FilledTable;
 pub(crate) use routine::ProcedureCall;
 pub(crate) use show::{Show, unknown_setting};
@@ -65,6 +68,8 @@ pub(crate) enum Statement {
     Truncate(Box<ast::Truncate>),
     Show(Show),
     Change(WrittenChange),
+    /// A change of roles and of what they may do.
+    Role(Box<RoleStatement>),
     /// A table with the rows of a query.
     Fill(Box<FilledTable>),
     /// A call that changes a table.
@@ -94,6 +99,7 @@ impl Statement {
             self,
             Self::Show(_)
                 | Self::Change(_)
+                | Self::Role(_)
                 | Self::Fill(_)
                 | Self::Call(_)
                 | Self::CallOfRows(_)
@@ -101,6 +107,14 @@ impl Statement {
                 | Self::Procedure(_)
                 | Self::Kill(_)
         )
+    }
+
+    /// What others are shown of it while it runs; `None` = the statement as it was written.
+    pub(crate) fn shown(&self) -> Option<String> {
+        match self {
+            Self::Role(statement) => statement.shown(),
+            _ => None,
+        }
     }
 
     /// Whether it changes something.
@@ -212,6 +226,15 @@ pub(crate) fn parse_tokens(
 }
 
 fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
+    let may_show = role::may_show_password(&tokens);
+    let parsed = parse_shown(tokens);
+    if may_show {
+        return parsed.map_err(role::without_texts);
+    }
+    parsed
+}
+
+fn parse_shown(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
     let (tokens, alias) = rewrite::insert_alias::take(tokens);
     let (tokens, overrides) = rewrite::overriding::take(tokens);
     let tokens = rewrite::merge::spell(tokens);
@@ -247,6 +270,14 @@ fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
 
 /// The statement, if it is one that the planner's parser does not know as we do.
 fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> {
+    let own = own_shown(tokens, sql);
+    if own.is_err() && role::may_show_password(tokens) {
+        return own.map_err(role::without_texts);
+    }
+    own
+}
+
+fn own_shown(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> {
     if let Some(error) = session::refuse(tokens) {
         return Err(error);
     }
@@ -255,6 +286,10 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     let is_aggregate = words.get(1).is_some_and(|second| second == "materialized");
     if is_aggregate || aggregate::is_refresh(&words) {
         return of_aggregate(tokens, sql, first);
+    }
+    if role::is_asked(tokens) {
+        let statement = role::read(tokens)?;
+        return Ok(Some(Statement::Role(Box::new(statement))));
     }
     if ![
         "create", "alter", "drop", "comment", "show", "describe", "desc", "kill",

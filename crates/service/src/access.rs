@@ -9,10 +9,13 @@
 
 mod change;
 mod device_secret;
+mod follow;
 mod jwt;
+mod owned;
 mod password;
 mod principal;
 mod privilege;
+mod role;
 mod scram;
 mod store;
 #[cfg(test)]
@@ -31,9 +34,11 @@ use crate::language::LanguageContext;
 
 pub use change::UserChange;
 pub use device_secret::{DeviceKey, DeviceSecret, RevokedKeys};
+pub(crate) use follow::Followed;
 pub use jwt::JwtSecret;
 pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};
+pub use role::{NewPassword, RoleError, RoleOptions};
 pub use scram::Scram;
 pub use store::{Grant, INTERNAL_DATABASE, User};
 #[cfg(test)]
@@ -184,7 +189,7 @@ impl Access {
     /// The access token is the password of every name that is no user.
     pub fn scram(self: &Arc<Self>, user: &str) -> Scram {
         let (verifier, is_user) = match store::verifiers(&self.engine.snapshot(), user) {
-            Some(verifiers) => (Some(verifiers.scram), true),
+            Some(verifiers) => (verifiers.usable_scram().map(str::to_owned), true),
             None => (self.token.as_ref().map(|it| it.scram().to_owned()), false),
         };
         let verifier = verifier.unwrap_or_else(|| self.nobody.verifier(user));
@@ -206,7 +211,10 @@ impl Access {
         let user = secret.user(token, self.engine.wall_ns());
         Some(
             user.and_then(|user| match store::user(&self.engine.snapshot(), &user) {
-                Some(_) => Ok(user),
+                Some(known) if known.can_login => Ok(user),
+                Some(_) => Err(Error::BearerToken {
+                    reason: "the user may not log in",
+                }),
                 None => Err(Error::BearerToken {
                     reason: "user not found",
                 }),
@@ -258,6 +266,16 @@ pub fn change_users(
 /// All users, by name.
 pub fn users_of(snapshot: &Snapshot) -> Vec<User> {
     store::users(snapshot)
+}
+
+/// What a user may do in a place; `None` = there is no such user.
+pub fn privileges_of(snapshot: &Snapshot, user: &str, place: Place<'_>) -> Option<Privileges> {
+    let user = store::user(snapshot, user)?;
+    Some(if user.is_admin {
+        Privileges::ALL
+    } else {
+        store::granted(snapshot, &user.name, place)
+    })
 }
 
 /// What was granted to a user, by place; `None` = there is no such user.

@@ -155,6 +155,9 @@ pub enum Error {
         /// One that is like it.
         nearest: Option<String>,
     },
+    /// Something cannot be done with a role.
+    #[error(transparent)]
+    Role(#[from] crate::access::RoleError),
     /// What the store keeps for itself.
     #[error(
         "the database \"_internal\" is the store's own, and nothing can be written or changed there"
@@ -329,6 +332,7 @@ impl Error {
             }
             Self::Statement { class, .. } => *class,
             Self::Job(error) => error.class(),
+            Self::Role(error) => error.class(),
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
         }
@@ -340,6 +344,10 @@ impl Error {
             Self::Statement { fault, .. } => *fault,
             Self::Define { source, .. } => Some(Fault::of_definition(source)),
             Self::Engine(error) => Fault::of_engine(error),
+            Self::Role(error) => Some(error.fault()),
+            Self::UnknownUser { .. } => Some(Fault::UnknownName),
+            Self::UserName { .. } => Some(Fault::InvalidName),
+            Self::Password { .. } => Some(Fault::InvalidParameter),
             _ => None,
         }
     }

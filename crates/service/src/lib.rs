@@ -26,9 +26,9 @@ mod surface;
 mod write;
 
 pub use access::{
-    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, Place,
-    Principal, Privilege, Privileges, RevokedKeys, Scram, Token, User, UserChange, change_users,
-    grants_of, users_of,
+    Access, Credentials, DeviceKey, DeviceSecret, Grant, INTERNAL_DATABASE, JwtSecret, NewPassword,
+    Place, Principal, Privilege, Privileges, RevokedKeys, RoleError, RoleOptions, Scram, Token,
+    User, UserChange, change_users, grants_of, privileges_of, users_of,
 };
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};

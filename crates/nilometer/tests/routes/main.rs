@@ -20,6 +20,7 @@ mod metrics;
 mod packed;
 mod parameters;
 mod query;
+mod roles;
 mod serve;
 mod sockets;
 mod strangers;

@@ -392,7 +392,7 @@ pub(super) fn unsupported(statement: &str) -> Error {
             "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...); a time zone is the parameter timezone of a request"
         }
         "EXPLAIN" => "explain the statement itself",
-        "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
+        "POLICY" => "there are no policies of rows: make a view of the rows and GRANT SELECT ON it",
         _ => {
             "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, and CREATE, ALTER and DROP of databases, schemas, tables and views"
         }

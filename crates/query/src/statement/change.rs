@@ -4,6 +4,7 @@
 
 mod enumeration;
 mod index;
+pub(crate) mod role;
 mod routine;
 mod sequence;
 mod table;

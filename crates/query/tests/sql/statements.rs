@@ -146,7 +146,11 @@ async fn statements_that_do_not_run_are_refused_by_name_with_what_to_do_and_chan
         ),
         ("EXPLAIN DELETE FROM cpu", "EXPLAIN DELETE", "SELECT"),
         ("BEGIN", "BEGIN", "transaction of its own"),
-        ("GRANT SELECT ON cpu TO x", "GRANT", "no roles"),
+        (
+            "GRANT boss TO x",
+            "a role that is a member of another one",
+            "to each role",
+        ),
         (
             "DELETE FROM cpu ORDER BY time LIMIT 1",
             "this form of DELETE",

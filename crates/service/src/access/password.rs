@@ -7,7 +7,8 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::verifier::scram;
+use super::role::NewPassword;
+use super::verifier::{knows, scram};
 use crate::error::Error;
 
 /// A longer one is some file, and would be hashed for long.
@@ -15,16 +16,58 @@ const BYTES_MAX: usize = 1024;
 
 const SALT_BYTES: usize = 16;
 
+/// Stands before the verifiers of a user who may not log in, as in `/etc/shadow`: nothing is equal to what they are then.
+const LOCK: char = '!';
+
 /// What is stored of a password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Verifiers {
-    /// A PHC text of Argon2id.
+    /// A PHC text of Argon2id; empty = the password itself was never here.
     pub(super) argon2: String,
-    /// As `PostgreSQL` stores it: `SCRAM-SHA-256$ROUNDS:SALT$STORED_KEY:SERVER_KEY`.
+    /// As `PostgreSQL` stores it: `SCRAM-SHA-256$ROUNDS:SALT$STORED_KEY:SERVER_KEY`; empty = there is no password.
     pub(super) scram: String,
 }
 
 impl Verifiers {
+    /// Of a password as it is given. May take some ten milliseconds.
+    pub(super) fn of_new(password: &NewPassword) -> Result<Self, Error> {
+        match password {
+            NewPassword::Text(text) => Self::of(text),
+            NewPassword::Scram(verifier) => Ok(Self {
+                argon2: String::new(),
+                scram: verifier.clone(),
+            }),
+            NewPassword::Nothing => Ok(Self::default()),
+        }
+    }
+
+    /// Whether their user may log in, if the password is right.
+    pub(super) fn can_login(&self) -> bool {
+        !self.scram.starts_with(LOCK)
+    }
+
+    /// The same, of a user who may log in or who may not.
+    pub(super) fn with_login(&self, can_login: bool) -> Self {
+        let set = |verifier: &str| {
+            let bare = verifier.trim_start_matches(LOCK);
+            if can_login {
+                bare.to_owned()
+            } else {
+                format!("{LOCK}{bare}")
+            }
+        };
+        Self {
+            argon2: set(&self.argon2),
+            scram: set(&self.scram),
+        }
+    }
+
+    /// The verifier of SCRAM, if somebody can be known by it.
+    pub(super) fn usable_scram(&self) -> Option<&str> {
+        let is_usable = self.scram.starts_with("SCRAM-SHA-256$");
+        is_usable.then_some(self.scram.as_str())
+    }
+
     /// Of a password. Takes some ten milliseconds.
     pub(super) fn of(password: &str) -> Result<Self, Error> {
         if password.is_empty() {
@@ -59,7 +102,9 @@ impl Verifiers {
             return Self::check_nobody(password);
         }
         let Ok(hash) = PasswordHash::new(&self.argon2) else {
-            return Self::check_nobody(password);
+            // Both, so that it takes no less than for others.
+            let _ = Self::check_nobody(password);
+            return self.argon2.is_empty() && knows(&self.scram, password);
         };
         #[cfg(test)]
         runs::add(password);

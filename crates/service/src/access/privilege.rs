@@ -48,6 +48,16 @@ impl Privileges {
         self.0 & bit != 0
     }
 
+    /// Whether one is among both.
+    pub fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether all of the others are among them.
+    pub fn hold(self, other: Self) -> bool {
+        other.without(self).is_empty()
+    }
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -85,12 +95,38 @@ impl<'a> Place<'a> {
         }
     }
 
+    /// A schema.
+    pub fn schema(database: &'a str, schema: &'a str) -> Self {
+        Self {
+            schema: Some(schema),
+            ..Self::database(database)
+        }
+    }
+
+    /// Whether another place is in it, or is the same.
+    pub fn has(self, other: Self) -> bool {
+        let covers = |own: Option<&str>, other| own.is_none() || own == other;
+        self.database == other.database
+            && covers(self.schema, other.schema)
+            && covers(self.table, other.table)
+    }
+
     /// A table.
     pub fn table(database: &'a str, schema: &'a str, table: &'a str) -> Self {
         Self {
             database,
             schema: Some(schema),
             table: Some(table),
+        }
+    }
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.schema, self.table) {
+            (Some(schema), Some(table)) => write!(f, "table \"{schema}\".\"{table}\""),
+            (Some(schema), None) => write!(f, "schema \"{schema}\""),
+            _ => write!(f, "database \"{}\"", self.database),
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct User {
     pub name: String,
     /// Whether everything is allowed.
     pub is_admin: bool,
+    /// Whether they may log in.
+    pub can_login: bool,
 }
 
 /// What was granted to a user.
@@ -74,6 +76,14 @@ fn user_of(row: &[Value]) -> User {
     User {
         name: text(row, 0),
         is_admin: matches!(row.get(1), Some(Value::Bool(true))),
+        can_login: verifiers_of(row).can_login(),
+    }
+}
+
+fn verifiers_of(row: &[Value]) -> Verifiers {
+    Verifiers {
+        argon2: text(row, 2),
+        scram: text(row, 3),
     }
 }
 
@@ -91,11 +101,7 @@ pub(super) fn user(snapshot: &Snapshot, name: &str) -> Option<User> {
 }
 
 pub(super) fn verifiers(snapshot: &Snapshot, name: &str) -> Option<Verifiers> {
-    let row = row(snapshot, USERS, &[Value::from(name)])?;
-    Some(Verifiers {
-        argon2: text(&row, 2),
-        scram: text(&row, 3),
-    })
+    row(snapshot, USERS, &[Value::from(name)]).map(|row| verifiers_of(&row))
 }
 
 /// What a user may do, in databases that are there.
@@ -159,46 +165,184 @@ pub(super) fn put_user(
     user: &User,
     verifiers: &Verifiers,
 ) -> Result<(), EngineError> {
-    let row = vec![
-        Value::from(user.name.as_str()),
-        Value::Bool(user.is_admin),
-        Value::from(verifiers.argon2.as_str()),
-        Value::from(verifiers.scram.as_str()),
-    ];
     let users = relation(engine, USERS)?;
+    let row = user_row(user, verifiers);
     engine.write_relations(&[RelationChange::Replace(users, vec![row])])?;
     Ok(())
 }
 
-/// Forgets a user and what was granted, in one batch.
-pub(super) fn remove_user(engine: &Arc<Engine>, name: &str) -> Result<(), EngineError> {
-    let snapshot = engine.snapshot();
-    let keys = keys_of(&snapshot, |row| text(row, 0) == name);
-    let (users, grants) = (relation(engine, USERS)?, relation(engine, GRANTS)?);
-    engine.write_relations(&[
-        RelationChange::Delete(users, vec![vec![Value::from(name)]]),
-        RelationChange::Delete(grants, keys),
-    ])?;
-    Ok(())
+fn user_row(user: &User, verifiers: &Verifiers) -> Vec<Value> {
+    let verifiers = verifiers.with_login(user.can_login);
+    vec![
+        Value::from(user.name.as_str()),
+        Value::Bool(user.is_admin),
+        Value::from(verifiers.argon2.as_str()),
+        Value::from(verifiers.scram.as_str()),
+    ]
 }
 
-/// Keeps what a user may do in exactly this place; nothing = the grant goes.
+/// Forgets users and what was granted to them, in one batch.
+pub(super) fn remove_users(engine: &Arc<Engine>, names: &[String]) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let keys = keys_of(&snapshot, |row| names.contains(&text(row, 0)));
+    let (users, grants) = (relation(engine, USERS)?, relation(engine, GRANTS)?);
+    let names = names.iter().map(|name| vec![Value::from(name.as_str())]);
+    write(
+        engine,
+        vec![
+            RelationChange::Delete(users, names.collect()),
+            RelationChange::Delete(grants, keys),
+        ],
+    )
+}
+
+/// Gives a user another name, with what was granted and with `owned`, what keeps the name elsewhere, in one batch.
+pub(super) fn rename_user(
+    engine: &Arc<Engine>,
+    user: &User,
+    to: &str,
+    owned: Vec<RelationChange>,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let verifiers = verifiers(&snapshot, &user.name).unwrap_or_default();
+    let renamed = User {
+        name: to.to_owned(),
+        ..user.clone()
+    };
+    let all = rows(&snapshot, GRANTS);
+    let own = all.iter().filter(|row| text(row, 0) == user.name);
+    let granted = own.map(|row| {
+        let rest = row.iter().skip(1).cloned();
+        std::iter::once(Value::from(to)).chain(rest).collect()
+    });
+    let granted: Vec<Vec<Value>> = granted.collect();
+    let keys = keys_of(&snapshot, |row| text(row, 0) == user.name);
+    let (users, grants) = (relation(engine, USERS)?, relation(engine, GRANTS)?);
+    let mut changes = vec![
+        RelationChange::Insert(Arc::clone(&users), vec![user_row(&renamed, &verifiers)]),
+        RelationChange::Delete(users, vec![vec![Value::from(user.name.as_str())]]),
+        RelationChange::Replace(Arc::clone(&grants), granted),
+        RelationChange::Delete(grants, keys),
+    ];
+    changes.extend(owned);
+    write(engine, changes)
+}
+
+/// What a user may do in exactly a place from now on; nothing = the grant goes.
+pub(super) type Granted<'a> = (&'a str, Place<'a>, Privileges);
+
+/// Keeps what a user may do in exactly this place.
 pub(crate) fn put_grant(
     engine: &Arc<Engine>,
     user: &str,
     place: Place<'_>,
     privileges: Privileges,
 ) -> Result<(), EngineError> {
+    put_grants(engine, &[(user, place, privileges)])
+}
+
+/// Keeps several of them in one batch.
+pub(super) fn put_grants(engine: &Arc<Engine>, all: &[Granted<'_>]) -> Result<(), EngineError> {
     let grants = relation(engine, GRANTS)?;
-    let mut key = grant_key(user, place);
-    let change = if privileges.is_empty() {
-        RelationChange::Delete(grants, vec![key])
-    } else {
-        key.push(Value::I64(privileges.bits()));
-        RelationChange::Replace(grants, vec![key])
-    };
-    engine.write_relations(&[change])?;
+    let (mut kept, mut gone) = (Vec::new(), Vec::new());
+    for (user, place, privileges) in all {
+        let mut key = grant_key(user, *place);
+        if privileges.is_empty() {
+            gone.push(key);
+        } else {
+            key.push(Value::I64(privileges.bits()));
+            kept.push(key);
+        }
+    }
+    write(
+        engine,
+        vec![
+            RelationChange::Replace(Arc::clone(&grants), kept),
+            RelationChange::Delete(grants, gone),
+        ],
+    )
+}
+
+/// Writes those that have rows, in one batch.
+fn write(engine: &Arc<Engine>, mut changes: Vec<RelationChange>) -> Result<(), EngineError> {
+    changes.retain(|change| match change {
+        RelationChange::Insert(_, rows)
+        | RelationChange::Replace(_, rows)
+        | RelationChange::Delete(_, rows) => !rows.is_empty(),
+    });
+    if !changes.is_empty() {
+        engine.write_relations(&changes)?;
+    }
     Ok(())
+}
+
+/// Forgets what was granted for a place and for what is in it.
+pub(super) fn forget_grants(engine: &Arc<Engine>, place: Place<'_>) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let keys = keys_of(&snapshot, |row| is_within(row, place));
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let grants = relation(engine, GRANTS)?;
+    write(engine, vec![RelationChange::Delete(grants, keys)])
+}
+
+/// Gives what was granted for a place, and for what is in it, to the place of another name (`to`, in the same database or
+/// schema), and to nobody what was granted there before.
+pub(super) fn move_grants(
+    engine: &Arc<Engine>,
+    place: Place<'_>,
+    to: &str,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let (column, taken) = match place.table {
+        Some(_) => (
+            3,
+            Place {
+                table: Some(to),
+                ..place
+            },
+        ),
+        None => (
+            2,
+            Place {
+                schema: Some(to),
+                ..place
+            },
+        ),
+    };
+    let all = rows(&snapshot, GRANTS);
+    let own = all.iter().filter(|row| is_within(row, place));
+    let moved = own.map(|row| {
+        let mut row = row.to_vec();
+        if let Some(name) = row.get_mut(column) {
+            *name = Value::from(to);
+        }
+        row
+    });
+    let moved: Vec<Vec<Value>> = moved.collect();
+    let mut keys = keys_of(&snapshot, |row| {
+        is_within(row, place) || is_within(row, taken)
+    });
+    // A batch has each key once.
+    keys.retain(|key| moved.iter().all(|row| row.get(..4) != Some(key.as_slice())));
+    if moved.is_empty() && keys.is_empty() {
+        return Ok(());
+    }
+    let grants = relation(engine, GRANTS)?;
+    write(
+        engine,
+        vec![
+            RelationChange::Replace(Arc::clone(&grants), moved),
+            RelationChange::Delete(grants, keys),
+        ],
+    )
+}
+
+/// Whether a row is about a place, or about what is in it.
+fn is_within(row: &[Value], place: Place<'_>) -> bool {
+    let is = |column, name: Option<&str>| name.is_none_or(|name| text(row, column) == name);
+    text(row, 1) == place.database && is(2, place.schema) && is(3, place.table)
 }
 
 fn keys_of(snapshot: &Snapshot, is_meant: impl Fn(&[Value]) -> bool) -> Vec<Vec<Value>> {

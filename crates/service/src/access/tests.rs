@@ -9,6 +9,8 @@ use super::*;
 use crate::define::{self, Change};
 use crate::{Class, QueryOptions, Scope, Threads};
 
+mod roles;
+
 const TOKEN: &str = "0123456789abcdef";
 
 fn engine() -> Arc<Engine> {

@@ -53,8 +53,8 @@ impl Verified {
         };
         let key = self.key.get_or_init(new_key).as_ref()?;
         let mut context = hmac::Context::with_key(key);
-        for part in [user, password, &verifiers.argon2] {
-            // With its length, so that no two triples are one text.
+        for part in [user, password, &verifiers.argon2, &verifiers.scram] {
+            // With its length, so that no two lists are one text.
             context.update(&part.len().to_le_bytes());
             context.update(part.as_bytes());
         }

@@ -7,6 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::name::TableName;
 use super::error::{DefineError, Object};
+use super::sequences::sequences;
 use super::views;
 use crate::define::own_relations::is_hidden;
 
@@ -110,6 +111,20 @@ pub fn relations(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Strin
     let mut names = snapshot.relations(database, schema).unwrap_or_default();
     names.retain(|name| !is_hidden(name));
     names
+}
+
+/// Whether a schema (its table is empty), a table, a view or a sequence has this name.
+pub(super) fn is_taken(snapshot: &Snapshot, name: &TableName) -> bool {
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if table.is_empty() {
+        return find_schema(snapshot, database, schema).is_ok();
+    }
+    snapshot.table(database, schema, table).is_some()
+        || snapshot.relation(database, schema, table).is_some()
+        || views::view(snapshot, database, schema, table).is_some()
+        || sequences(snapshot, database, schema)
+            .iter()
+            .any(|sequence| sequence.name == *table)
 }
 
 /// Fails where a table has no such tag or field that can be changed.

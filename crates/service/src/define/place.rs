@@ -7,9 +7,10 @@ use std::sync::Arc;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error as EngineError, TableSchema};
 
 use super::change::name::{Path, TableName};
+use super::change::{Change, TableChange};
 use super::error::{DefineError, Part};
 use super::lookup;
-use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
+use crate::access::{self, Followed, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
 use crate::write::sessions::Scope;
 
@@ -35,6 +36,40 @@ impl Place {
     pub(super) fn table(&self, path: Path) -> Result<TableName, Error> {
         let named = path.table(&self.database, &self.schema);
         named.map_err(|wrong| wrong.about(Part::Start))
+    }
+
+    /// What a change does to the names of schemas, tables and views; names that cannot be are refused later.
+    pub(super) fn followed(&self, change: &Change) -> Vec<Followed> {
+        let table = |path: &Path| path.clone().table(&self.database, &self.schema).ok();
+        let schema = |path: &Path| {
+            let named = path.clone().schema(&self.database).ok();
+            named.map(Followed::schema)
+        };
+        match change {
+            Change::CreateSchema { path, .. } => schema(path).map(Followed::Made),
+            Change::CreateTable { path, .. }
+            | Change::CreateRelation { path, .. }
+            | Change::CreateView { path, .. }
+            | Change::CreateSequence { path, .. } => table(path).map(Followed::Made),
+            Change::DropSchema { path, .. } => schema(path).map(Followed::Gone),
+            Change::DropTable { path, .. } | Change::DropView { path, .. } => {
+                table(path).map(Followed::Gone)
+            }
+            Change::DropTables { paths, .. } | Change::DropSequences { paths, .. } => {
+                return paths.iter().filter_map(table).map(Followed::Gone).collect();
+            }
+            Change::RenameSchema { path, to } => {
+                schema(path).map(|name| Followed::Renamed(name, to.clone()))
+            }
+            Change::AlterTable {
+                path,
+                change: TableChange::Rename { to },
+                ..
+            } => table(path).map(|name| Followed::Renamed(name, to.clone())),
+            _ => None,
+        }
+        .into_iter()
+        .collect()
     }
 
     /// The names of a database and of a schema in it that somebody may change.

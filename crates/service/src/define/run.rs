@@ -29,7 +29,6 @@ use crate::write::references;
 use crate::write::sessions::Scope;
 
 /// Carries out a change. `scope` is where names without database or schema are.
-#[expect(clippy::too_many_lines, reason = "a flat list of changes")]
 pub fn run(
     engine: &Arc<Engine>,
     principal: &Principal,
@@ -38,6 +37,24 @@ pub fn run(
 ) -> Result<(), Error> {
     let place = &Place::of(engine, scope);
     check(principal, place, &change)?;
+    let followed = place.followed(&change);
+    for followed in &followed {
+        followed.begin(engine, |name| lookup::is_taken(&engine.snapshot(), name))?;
+    }
+    carry_out(engine, principal, place, change)?;
+    for followed in followed {
+        followed.end(engine)?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_lines, reason = "a flat list of changes")]
+fn carry_out(
+    engine: &Arc<Engine>,
+    principal: &Principal,
+    place: &Place,
+    change: Change,
+) -> Result<(), Error> {
     match change {
         Change::CreateDatabase {
             name,

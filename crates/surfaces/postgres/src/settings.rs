@@ -42,7 +42,7 @@ enum Rule {
 }
 
 /// Name, default, rule, and whether clients are told of each change.
-const SETTINGS: [(&str, &str, Rule, bool); 39] = [
+const SETTINGS: [(&str, &str, Rule, bool); 40] = [
     ("application_name", "", Rule::Any, true),
     ("backslash_quote", "safe_encoding", Rule::Any, false),
     ("bytea_output", "hex", Rule::OneOf(&["hex"]), false),
@@ -95,6 +95,7 @@ const SETTINGS: [(&str, &str, Rule, bool); 39] = [
     ("max_identifier_length", "63", Rule::Fixed, false),
     ("max_index_keys", "32", Rule::Fixed, false),
     ("plan_cache_mode", "auto", Rule::Any, false),
+    ("role", "none", Rule::Fixed, false),
     ("row_security", "on", Rule::Any, false),
     ("search_path", "\"$user\", public", Rule::Any, false),
     ("server_encoding", "UTF8", Rule::Fixed, true),
@@ -229,6 +230,9 @@ impl Settings {
             let value = self.get(&name).unwrap_or_default();
             return Ok(is_told.then(|| (told_as(&name).to_owned(), value)));
         };
+        if matches!(name.as_str(), "role" | "session_authorization") {
+            return self.keep_role(&name, value);
+        }
         let wrong = || {
             Refused::new(
                 INVALID_PARAMETER_VALUE,
@@ -288,6 +292,24 @@ impl Settings {
         let told = is_told.then(|| (told_as(&name).to_owned(), kept.clone()));
         self.set.insert(name, kept);
         Ok(told)
+    }
+
+    /// A session is that of whoever has logged in; to say so again changes nothing.
+    fn keep_role(&self, name: &str, role: &str) -> Result<Option<(String, String)>, Refused> {
+        let is_none = name == "role" && role.eq_ignore_ascii_case("none");
+        if is_none || role.eq_ignore_ascii_case("default") || role == self.user {
+            return Ok(None);
+        }
+        let what = match name {
+            "role" => "SET ROLE",
+            _ => "SET SESSION AUTHORIZATION",
+        };
+        let message = format!(
+            "{what} to another role than \"{}\" is not supported",
+            self.user
+        );
+        Err(Refused::unsupported(message)
+            .hint("A session is that of the role that has logged in: connect as the other one."))
     }
 
     /// Gives all their defaults again.
@@ -467,6 +489,27 @@ mod tests {
         );
         settings.reset();
         assert_eq!(settings.get("my.own"), None);
+    }
+
+    /// Scripts of `pg_dump` say who they are.
+    #[test]
+    fn a_session_stays_that_of_who_has_logged_in() {
+        let mut settings = Settings::new("ada");
+        for (name, value) in [
+            ("role", Some("none")),
+            ("role", Some("ada")),
+            ("role", None),
+            ("session_authorization", Some("ada")),
+            ("session_authorization", Some("default")),
+            ("session_authorization", None),
+        ] {
+            settings.set(name, value).unwrap();
+        }
+        for name in ["role", "session_authorization"] {
+            let refused = settings.set(name, Some("bob")).unwrap_err();
+            assert_eq!(refused.code, "0A000", "{name}");
+        }
+        assert_eq!(settings.get("role").as_deref(), Some("none"));
     }
 
     #[test]

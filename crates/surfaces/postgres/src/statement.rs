@@ -177,6 +177,9 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
         "reset" => {
             if reader.take("all") {
                 Statement::Set(Set::All)
+            } else if reader.take("session") {
+                reader.take("authorization");
+                Statement::Set(Set::To("session_authorization".to_owned(), None))
             } else if reader.take("time") {
                 Statement::Set(Set::To("timezone".to_owned(), None))
             } else {
@@ -256,7 +259,12 @@ fn tag(first: &str, reader: &mut Reader<'_>) -> String {
                 word.as_str(),
                 "or" | "replace" | "unique" | "temporary" | "temp" | "unlogged" | "recursive"
             ) {
-                words.push(word.to_uppercase());
+                words.push(match word.as_str() {
+                    // As PostgreSQL calls them all.
+                    "user" | "group" => "ROLE".to_owned(),
+                    "default" => "DEFAULT PRIVILEGES".to_owned(),
+                    word => word.to_uppercase(),
+                });
                 if word != "materialized" {
                     break;
                 }
@@ -292,6 +300,12 @@ fn set(reader: &mut Reader<'_>) -> Result<Set, Refused> {
     let name = reader.setting()?;
     if name == "timezone" {
         return Ok(Set::Language);
+    }
+    if name == "role" {
+        let _ = reader.symbol('=') || reader.take("to");
+        let role = reader.value()?;
+        reader.end()?;
+        return Ok(Set::To(name, role));
     }
     if !reader.symbol('=') && !reader.take("to") {
         return Err(reader.expected("= or TO"));
@@ -592,6 +606,20 @@ mod tests {
             ("SET TIME ZONE 'UTC'", Statement::Set(Set::Language)),
             ("SET timezone = 'UTC'", Statement::Set(Set::Language)),
             ("RESET ALL", Statement::Set(Set::All)),
+            ("SET ROLE Joe", to("role", "joe")),
+            ("set session role = 'Joe'", to("role", "Joe")),
+            (
+                "SET SESSION AUTHORIZATION \"Joe\"",
+                to("session_authorization", "Joe"),
+            ),
+            (
+                "RESET SESSION AUTHORIZATION",
+                Statement::Set(Set::To("session_authorization".to_owned(), None)),
+            ),
+            (
+                "RESET ROLE",
+                Statement::Set(Set::To("role".to_owned(), None)),
+            ),
             (
                 "SHOW server_version",
                 Statement::Show("server_version".to_owned()),
@@ -610,6 +638,20 @@ mod tests {
                 Statement::Change("CREATE VIEW".to_owned()),
             ),
             ("DROP TABLE t", Statement::Change("DROP TABLE".to_owned())),
+            // As PostgreSQL 15 answers them.
+            ("CREATE USER u", Statement::Change("CREATE ROLE".to_owned())),
+            (
+                "alter group g add user u",
+                Statement::Change("ALTER ROLE".to_owned()),
+            ),
+            (
+                "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO u",
+                Statement::Change("ALTER DEFAULT PRIVILEGES".to_owned()),
+            ),
+            (
+                "GRANT SELECT ON t TO u",
+                Statement::Change("GRANT".to_owned()),
+            ),
             (
                 "DROP MATERIALIZED VIEW v",
                 Statement::Change("DROP MATERIALIZED VIEW".to_owned()),

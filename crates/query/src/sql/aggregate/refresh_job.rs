@@ -66,6 +66,7 @@ impl Sql {
             caller: cancelled,
             zone: Zone::default(),
             principal: Principal::anyone(),
+            asker: None,
             schema: None,
             client: None,
             transaction: None,

@@ -43,12 +43,17 @@ impl Reader {
     }
 }
 
+/// Whom everything belongs to, where users log in.
+const OWNER: &str = "nilometer";
+
 /// A role.
 #[derive(Debug)]
 pub(super) struct Role {
     pub(super) oid: i64,
     pub(super) name: String,
     pub(super) is_admin: bool,
+    pub(super) can_login: bool,
+    pub(super) is_user: bool,
 }
 
 /// A schema.
@@ -487,20 +492,26 @@ fn schemas(snapshot: &Snapshot, database: &str) -> Vec<Schema> {
 /// The owner of everything, and all users for an administrator, oneself for others.
 fn roles(snapshot: &Snapshot, reader: &Reader) -> Vec<Role> {
     let own = reader.name();
-    let role = |oid, name: &str, is_admin| Role {
-        oid,
-        name: name.to_owned(),
-        is_admin,
-    };
     let users = users_of(snapshot);
-    if reader.principal.name().is_none() && users.iter().all(|user| user.name != own) {
-        return vec![role(oids::OWNER, own, true)];
-    }
-    let mut roles = vec![role(oids::OWNER, "nilometer", true)];
+    let is_known = reader.principal.name().is_some() || users.iter().any(|user| user.name == own);
+    // Nobody logs in as the owner of all tables, where users do.
+    let mut roles = vec![Role {
+        oid: oids::OWNER,
+        name: if is_known { OWNER } else { own }.to_owned(),
+        is_admin: true,
+        can_login: !is_known,
+        is_user: false,
+    }];
     let sees_all = reader.principal.is_admin();
     for user in users {
         if sees_all || user.name == own {
-            roles.push(role(oids::user(&user.name), &user.name, user.is_admin));
+            roles.push(Role {
+                oid: oids::user(&user.name),
+                is_admin: user.is_admin,
+                can_login: user.can_login,
+                is_user: true,
+                name: user.name,
+            });
         }
     }
     roles

@@ -308,14 +308,18 @@ fn databases(source: &Source, sink: &mut Sink) -> Result<()> {
 }
 
 fn roles(source: &Source, sink: &mut Sink) -> Result<()> {
-    for role in &source.catalogue.roles {
+    // Users are the roles that may log in.
+    let are_users = matches!(source.table.name, "pg_user" | "pg_shadow");
+    let roles = source.catalogue.roles.iter();
+    for role in roles.filter(|role| role.can_login || !are_users) {
         sink.row(|column| match column {
             "oid" | "usesysid" => role.oid.into(),
             "rolname" | "usename" => role.name.as_str().into(),
             "rolsuper" | "rolcreaterole" | "rolcreatedb" | "usesuper" | "usecreatedb" => {
                 role.is_admin.into()
             }
-            "rolinherit" | "rolcanlogin" => true.into(),
+            "rolinherit" => true.into(),
+            "rolcanlogin" => role.can_login.into(),
             "rolconnlimit" => (-1i64).into(),
             "rolpassword" | "passwd" => "********".into(),
             _ => Cell::Default,

@@ -12,7 +12,7 @@ use nilometer_engine::{
 
 use super::kept::{Aggregate, KEPT, aggregate, aggregates, all, stored_name};
 use super::{remove, store, view};
-use crate::access::{Principal, Privilege};
+use crate::access::{Followed, Principal, Privilege};
 use crate::define::change::name::{Path, TableName};
 use crate::define::change::{Change, Column};
 use crate::define::error::{DefineError, Object, Part};
@@ -206,6 +206,7 @@ pub fn drop_aggregate(
     }
     // The view first: what a crash leaves of the rest is nobody's, and goes when one of the name is made.
     remove(engine, name)?;
+    Followed::Gone(name.clone()).end(engine)?;
     engine.forget_aggregate(aggregate.key())?;
     engine.drop_table(&name.database, &name.schema, &aggregate.stored)?;
     let within = (name.database.as_str(), name.schema.as_str());

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unnecessary_wraps, reason = "calls have one signature")]
 
-use nilometer_service::{Place, Privilege};
+use nilometer_service::{Place, Privilege, privileges_of};
 
 use super::call::{Answer, Asked, Call, text};
 use crate::error::Error;
@@ -106,11 +106,8 @@ fn held(
 ) -> Answer {
     let wanted = privileges(wanted)?;
     if !is_own(asked, catalogue, user) {
-        // Of an administrator all is known; of others their grants would have to be read.
-        return Ok(if asked.reading.reader().principal.is_admin() {
-            is_admin(catalogue, user).into()
-        } else {
-            Cell::Null
+        return of_other(asked, user, catalogue, |held| {
+            wanted.iter().any(|privilege| held(place, *privilege))
         });
     }
     let principal = asked.reading.reader().principal;
@@ -120,14 +117,39 @@ fn held(
         .into())
 }
 
-fn is_admin(catalogue: &Catalogue, user: Option<&Cell>) -> Option<bool> {
+/// What an administrator is told of another role; others are told nothing.
+fn of_other(
+    asked: &Asked,
+    user: Option<&Cell>,
+    catalogue: &Catalogue,
+    answer: impl FnOnce(&dyn Fn(Place<'_>, Privilege) -> bool) -> bool,
+) -> Answer {
+    if !asked.reading.reader().principal.is_admin() {
+        return Ok(Cell::Null);
+    }
     let mut roles = catalogue.roles.iter();
     let role = roles.find(|role| match user {
         Some(Cell::Text(name)) => role.name == *name,
         Some(Cell::Int(oid)) => role.oid == *oid,
         _ => false,
-    })?;
-    role.is_admin.then_some(true)
+    });
+    let Some(role) = role else {
+        return match user {
+            Some(Cell::Text(name)) => Err(Error::UnknownName {
+                what: "role",
+                name: name.clone(),
+                nearest: None,
+                position: None,
+            }),
+            _ => Ok(Cell::Null),
+        };
+    };
+    let snapshot = asked.reading.snapshot();
+    let held = |place: Place<'_>, privilege| {
+        role.is_admin
+            || privileges_of(snapshot, &role.name, place).is_some_and(|held| held.has(privilege))
+    };
+    Ok(answer(&held).into())
 }
 
 fn of_table(asked: &Asked, (user, rest): (Option<&Cell>, &[Cell])) -> Answer {
@@ -190,8 +212,12 @@ fn of_database(asked: &Asked, cells: &[Cell]) -> Answer {
         return Ok(Cell::Null);
     };
     let wanted = text(rest, 1).unwrap_or_default();
-    if wanted.trim().eq_ignore_ascii_case("connect") && is_own(asked, &catalogue, user) {
-        return Ok(true.into());
+    if wanted.trim().eq_ignore_ascii_case("connect") {
+        return if is_own(asked, &catalogue, user) {
+            Ok(true.into())
+        } else {
+            of_other(asked, user, &catalogue, |_| true)
+        };
     }
     held(asked, user, &catalogue, Place::database(database), wanted)
 }

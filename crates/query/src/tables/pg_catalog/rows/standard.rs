@@ -1,8 +1,8 @@
 //! Rows of `information_schema`.
 
 use datafusion::common::Result;
-use nilometer_service::ForeignKey;
 use nilometer_service::define::NumberedBy;
+use nilometer_service::{ForeignKey, Place, Privilege, Privileges, privileges_of};
 
 use crate::tables::pg_catalog::cells::{Cell, Sink};
 use crate::tables::pg_catalog::definitions::{self, standard_name, type_of};
@@ -26,6 +26,7 @@ pub(in crate::tables::pg_catalog) fn fill(source: &Source, sink: &mut Sink) -> R
         "information_schema_catalog_name" => {
             sink.row(|_| source.catalogue.database.as_str().into())
         }
+        "role_table_grants" | "table_privileges" => table_grants(source, sink),
         "enabled_roles" => {
             let name = source.catalogue.reader.name();
             sink.row(|_| name.into())
@@ -157,6 +158,51 @@ fn number(name: &str, modifier: i64) -> (Option<i64>, Option<i64>, Option<i64>) 
         _ => (None, None, None),
     }
 }
+
+/// The privileges that each role has of each table: those of an administrator are not granted, and hold all the same.
+fn table_grants(source: &Source, sink: &mut Sink) -> Result<()> {
+    let catalogue = &source.catalogue;
+    let owner = catalogue.roles.first().map(|role| role.name.as_str());
+    let is_own =
+        |object: &&Object| matches!(object.of, Of::Series(_) | Of::Relation(_) | Of::View(_));
+    for object in catalogue.objects.iter().filter(is_own) {
+        let schema = catalogue.schema_of(object);
+        let place = Place::table(&catalogue.database, schema, &object.name);
+        for role in &catalogue.roles {
+            let held = if role.is_user {
+                privileges_of(source.reading.snapshot(), &role.name, place).unwrap_or_default()
+            } else {
+                Privileges::ALL
+            };
+            for (privilege, of) in TABLE_PRIVILEGES {
+                if !held.has(of) {
+                    continue;
+                }
+                sink.row(|column| match column {
+                    "grantor" => owner.into(),
+                    "grantee" => role.name.as_str().into(),
+                    "table_catalog" => catalogue.database.as_str().into(),
+                    "table_schema" => schema.into(),
+                    "table_name" => object.name.as_str().into(),
+                    "privilege_type" => privilege.into(),
+                    "is_grantable" => yes(role.is_admin),
+                    "with_hierarchy" => yes(privilege == "SELECT"),
+                    _ => Cell::Null,
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `PostgreSQL`'s privileges of a table, in its order, and ours that they are.
+const TABLE_PRIVILEGES: [(&str, Privilege); 5] = [
+    ("INSERT", Privilege::Write),
+    ("SELECT", Privilege::Read),
+    ("UPDATE", Privilege::Write),
+    ("DELETE", Privilege::Write),
+    ("TRUNCATE", Privilege::Write),
+];
 
 /// Constraints, or their columns.
 fn keys(source: &Source, sink: &mut Sink, lists_columns: bool) -> Result<()> {
