@@ -63,7 +63,7 @@ pub(crate) use files::{
     checked_file, definitions_file, file_header, index, layout, log, manifest, segment,
 };
 pub(crate) use maintain::{compaction, retention};
-pub(crate) use memory::{batch, budget, cast, head, mask, order, state, tombstone};
+pub(crate) use memory::{batch, budget, cast, head, kept_page, mask, order, state, tombstone};
 pub(crate) use names::{catalogue, declared, definition, logical, parts, schema, shown, text_hash};
 pub(crate) use read::{moment, nearest, predicate, scan, snapshot};
 pub(crate) use write::{idempotency, record, replay_workers};

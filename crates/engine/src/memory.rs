@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod budget;
 pub(crate) mod cast;
 pub(crate) mod head;
+pub(crate) mod kept_page;
 pub(crate) mod mask;
 pub(crate) mod order;
 pub(crate) mod state;

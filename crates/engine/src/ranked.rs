@@ -74,6 +74,8 @@ pub(crate) enum Rank {
     Postings,
     /// Deletes of a head.
     HeadTombstones,
+    /// Flash pages of a head.
+    HeadPages,
     /// Rows of a head.
     HeadTables,
     /// Blocks of index files in memory.

@@ -60,6 +60,7 @@ pub use limits::body_memory::{BodyMemory, BodyPermit};
 pub use limits::statements::{
     Ended, MemoryTaken, OverMemory, QueryMemory, Running, ShownStatement, Statements, Stop,
 };
+pub use nilometer_engine::ingest::{FlashPages, PageBlock};
 pub use nilometer_engine::{RowWait, Savepoint, Transaction};
 pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 #[doc(hidden)]

@@ -8,6 +8,7 @@ pub(in crate::engine) mod flush;
 pub(in crate::engine) mod gone_series;
 pub(in crate::engine) mod index;
 pub(in crate::engine) mod jobs;
+mod kept_pages;
 pub(in crate::engine) mod publish;
 pub(in crate::engine) mod stage;
 

@@ -449,7 +449,7 @@ impl Sequencer {
     pub(in crate::engine) fn freeze(&self) -> Result<Option<Arc<Frozen>>, Error> {
         let mut sequencer = self.lock();
         self.log_definitions(&mut sequencer)?;
-        let lsn = sequencer.next_lsn - 1;
+        let rows_lsn = sequencer.next_lsn - 1;
         let flushed_lsn = {
             let state = self.versions.now();
             if let Some(frozen) = state.frozen {
@@ -457,9 +457,11 @@ impl Sequencer {
             }
             state.version.flushed_lsn
         };
-        if lsn == flushed_lsn {
+        if rows_lsn == flushed_lsn {
             return Ok(None);
         }
+        let pages_lsn = self.lsn_of_pages(&mut sequencer);
+        let lsn = sequencer.next_lsn - 1;
         // Every series that is defined by now is in the log up to here.
         let series = self.catalogue_mut().set_aside();
         let frozen = self.versions.freeze(|head| {
@@ -467,7 +469,8 @@ impl Sequencer {
             Frozen {
                 head,
                 lsn,
-                rows_lsn: lsn,
+                rows_lsn,
+                pages_lsn,
                 min_lsn: flushed_lsn + 1,
                 definitions: std::mem::take(&mut sequencer.unfiled),
                 series,
@@ -501,22 +504,20 @@ impl Sequencer {
         self.log_noted(&mut sequencer, noting)?;
         self.rewrites.touch(noting);
         let rows_lsn = sequencer.next_lsn - 1;
-        let placed = place(rows_lsn + 1);
+        let pages_lsn = self.lsn_of_pages(&mut sequencer);
+        let placed = place(sequencer.next_lsn);
         for _ in 0..steps {
-            let payload = record::encode_definitions(&[]);
-            let lsn = sequencer.next_lsn;
-            sequencer.next_lsn += 1;
-            self.count_log_bytes(payload.len());
-            self.log.append(lsn, payload);
+            self.lsn_of_file(&mut sequencer);
         }
         let lsn = sequencer.next_lsn - 1;
         let series = self.catalogue_mut().set_aside();
         let frozen = self.versions.freeze(|head| {
-            head.freeze(rows_lsn);
+            head.freeze(pages_lsn.unwrap_or(rows_lsn));
             Frozen {
                 head,
                 lsn,
                 rows_lsn,
+                pages_lsn,
                 min_lsn: state.version.flushed_lsn + 1,
                 definitions: std::mem::take(&mut sequencer.unfiled),
                 series,
@@ -526,6 +527,22 @@ impl Sequencer {
         });
         self.counters.log_bytes.store(0, Ordering::Relaxed);
         Ok(Some(frozen))
+    }
+
+    /// An LSN for a file whose rows have none of their own, by a record that says nothing.
+    fn lsn_of_file(&self, sequencer: &mut Order) -> Lsn {
+        let payload = record::encode_definitions(&[]);
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        self.count_log_bytes(payload.len());
+        self.log.append(lsn, payload);
+        lsn
+    }
+
+    /// The LSN of the file with flash pages of the head, above those of its rows: two files of one flush have an order too.
+    fn lsn_of_pages(&self, sequencer: &mut Order) -> Option<Lsn> {
+        let has_some = self.site.keeps_pages() && self.versions.head().has_pages();
+        has_some.then(|| self.lsn_of_file(sequencer))
     }
 
     /// Logs the ranges of time in which rows that come make stored answers wrong, before the rows are there.

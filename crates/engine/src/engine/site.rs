@@ -119,6 +119,21 @@ impl Site {
         SegmentWriter::create_of(format, self.disk(), path, self.uuid, file_id)
     }
 
+    /// Starts a file of a device's pages, which must not exist.
+    pub(in crate::engine) fn device_writer(
+        &self,
+        path: &Path,
+        file_id: u64,
+    ) -> Result<SegmentWriter, Error> {
+        let format = SegmentFormat::LATEST;
+        SegmentWriter::create_of(format, self.disk(), path, self.uuid, file_id)
+    }
+
+    /// Whether pages of devices are kept as they are: not by a store that is written in an earlier format.
+    pub(in crate::engine) fn keeps_pages(&self) -> bool {
+        SegmentFormat::of(self.options.segment_format) >= SegmentFormat::NOW
+    }
+
     /// A file of this id can only be what an earlier, failed attempt of this life left.
     pub(in crate::engine) fn remove_leftover(&self, path: &Path) -> Result<(), Error> {
         match self.disk.remove(path) {

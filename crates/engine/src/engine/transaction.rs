@@ -7,6 +7,7 @@
 //! Next: docs/decisions/0018-transactions.md for what holds between transactions.
 
 pub(crate) mod locks;
+mod pages;
 mod series;
 pub(crate) mod staged;
 mod watched;
@@ -460,6 +461,7 @@ impl Transaction {
                 tombstones: writes.net_deletes(),
                 relations: writes.relations.net(),
                 key: None,
+                pages: writes.net_pages(&id_of),
             };
             for rows in &mut batch.tables {
                 rows.series.iter_mut().for_each(|id| *id = id_of(*id));

@@ -39,10 +39,8 @@ pub(crate) use unpacked::Unpacked;
 pub use unpacked::{StoredField, StoredSums, StoredTotals};
 pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
-    BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput,
+    BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, time_of,
 };
-#[cfg(test)]
-pub(crate) use writer::{DeviceInput, DevicePlaces};
 
 /// Blocks of one group at most.
 pub(crate) const GROUP_BLOCKS_MAX: usize = 256;
@@ -68,7 +66,7 @@ pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 const MAGIC: [u8; 8] = *b"NILOSEG0";
 const KIND: FileFormat = FileFormat {
     magic: MAGIC,
-    format: SegmentFormat::NOW as u16,
+    format: SegmentFormat::LATEST as u16,
 };
 const HEADER_BYTES: usize = 64;
 /// Where the zeros begin that the header ends with.

@@ -4,8 +4,11 @@
 
 mod validity;
 
+use std::sync::Arc;
+
 use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
 
+use crate::kept_page::KeptPage;
 use crate::relation;
 use crate::schema::{ColumnId, TableId};
 use crate::tombstone::Tombstone;
@@ -486,6 +489,8 @@ pub(crate) struct Batch {
     pub(crate) relations: Vec<relation::Change>,
     /// A batch with the same key is the same batch, sent again.
     pub(crate) key: Option<BatchKey>,
+    /// Flash pages that some of the rows come from.
+    pub(crate) pages: Vec<Arc<KeptPage>>,
 }
 
 /// What tells a batch that is sent again from a new one.
@@ -519,6 +524,10 @@ impl Batch {
     pub(crate) fn bytes(&self) -> u64 {
         let rows = self.tables.iter().map(|rows| TABLE_BYTES + rows.bytes());
         let deletes = self.tombstones.iter().map(Tombstone::bytes);
-        rows.chain(deletes).map(|bytes| bytes as u64).sum()
+        let pages = self.pages.iter().map(|page| page.memory());
+        rows.chain(deletes)
+            .chain(pages)
+            .map(|bytes| bytes as u64)
+            .sum()
     }
 }

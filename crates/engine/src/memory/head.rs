@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, Column, TABLE_BYTES, TableRows, Values};
 use crate::cast::cast;
+use crate::kept_page::KeptPage;
 use crate::order::sorted_order;
 use crate::ranked::{Mutex, Rank};
 use crate::schema::{ColumnId, Lsn, TableId};
@@ -156,6 +157,8 @@ pub(crate) struct Head {
     tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
     /// Deletes since the last freeze.
     tombstones: Mutex<Tombstones>,
+    /// Flash pages that some of its rows come from, in the order of their LSNs.
+    pages: Mutex<Vec<Arc<KeptPage>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
     /// The last LSN that it may hold, once it takes no more.
@@ -187,6 +190,7 @@ impl Default for Head {
         Self {
             tables: Mutex::new(Rank::HeadTables, FxHashMap::default()),
             tombstones: Mutex::new(Rank::HeadTombstones, Tombstones::default()),
+            pages: Mutex::new(Rank::HeadPages, Vec::new()),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             end: OnceLock::new(),
@@ -212,6 +216,11 @@ impl Head {
                 .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
             self.tombstones.lock().push(Arc::new(tombstone));
         }
+        for page in batch.pages {
+            self.bytes
+                .fetch_add(page.memory() as u64, Ordering::Relaxed);
+            self.pages.lock().push(page);
+        }
         let mut tables = self.tables.lock();
         for rows in batch.tables {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
@@ -230,9 +239,11 @@ impl Head {
     pub(crate) fn copied(&self) -> Self {
         let tables = self.tables.lock().clone();
         let tombstones = self.tombstones.lock().clone();
+        let pages = self.pages();
         Self {
             tables: Mutex::new(Rank::HeadTables, tables),
             tombstones: Mutex::new(Rank::HeadTombstones, tombstones),
+            pages: Mutex::new(Rank::HeadPages, pages),
             rows: AtomicU64::new(self.rows()),
             bytes: AtomicU64::new(self.bytes()),
             end: OnceLock::new(),
@@ -257,9 +268,13 @@ impl Head {
         for tombstone in before {
             tombstones.push(Arc::new(tombstone.with_series(&id_of)));
         }
+        let pages = self.pages().into_iter();
+        let pages = pages.map(|page| Arc::new(page.with_series(&id_of)));
+        let pages = pages.collect();
         Self {
             tables: Mutex::new(Rank::HeadTables, tables),
             tombstones: Mutex::new(Rank::HeadTombstones, tombstones),
+            pages: Mutex::new(Rank::HeadPages, pages),
             rows: AtomicU64::new(self.rows()),
             bytes: AtomicU64::new(self.bytes()),
             end: OnceLock::new(),
@@ -274,6 +289,16 @@ impl Head {
             .map(|run| (Arc::clone(run), run.visible_rows(visible)))
             .filter(|(_, rows)| *rows > 0)
             .collect()
+    }
+
+    /// Whether some of its rows come from flash pages.
+    pub(crate) fn has_pages(&self) -> bool {
+        !self.pages.lock().is_empty()
+    }
+
+    /// Flash pages that some of its rows come from.
+    pub(crate) fn pages(&self) -> Vec<Arc<KeptPage>> {
+        self.pages.lock().clone()
     }
 
     /// Deletes up to `visible`, in LSN order.

@@ -199,6 +199,8 @@ pub(crate) struct Frozen {
     pub(crate) min_lsn: Lsn,
     pub(crate) definitions: Vec<u8>,
     pub(crate) series: Option<SetAside>,
+    /// The LSN of the file with flash pages of the head, if it has some.
+    pub(crate) pages_lsn: Option<Lsn>,
     /// Keeps what relations were at `lsn`.
     pub(crate) _pin: Arc<Pin>,
     /// What the edit that lists its files lists too.

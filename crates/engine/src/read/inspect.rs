@@ -3,6 +3,7 @@
 //! Does: read manifest, definition files and segments, of a store that runs or does not, and check what it reads. Does
 //! not: take the store's lock, write anything, or look into the log; names that only the log knows yet are missing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use nilometer_codec::{Encoding, PhysicalType};
@@ -83,6 +84,8 @@ pub struct InspectedSegment {
     pub own_blocks: u64,
     /// Blocks that several series share.
     pub shared_blocks: u64,
+    /// Flash pages of devices that stand in it as they are; 0 = it is no file of such pages.
+    pub device_pages: u64,
     /// Size of the file.
     pub bytes: u64,
     /// Bytes of pages.
@@ -261,6 +264,7 @@ fn look_into(
     tables: &mut Vec<InspectedTable>,
 ) -> Result<InspectedSegment, Error> {
     let mut seen = unread(segment);
+    let mut units = BTreeSet::new();
     for (at, group) in segment.all_groups() {
         seen.groups += 1;
         seen.rows += group.rows;
@@ -269,6 +273,8 @@ fn look_into(
         seen.statistics_bytes += u64::from(group.statistics.length);
         seen.rollup_bytes += u64::from(group.rollups.length);
         let directory = segment.directory(at)?;
+        // A unit may be listed by several groups.
+        units.extend(directory.units.iter().map(|unit| unit.offset));
         let shared = directory.blocks.iter().filter(|block| block.is_shared());
         let shared = shared.count() as u64;
         seen.shared_blocks += shared;
@@ -307,6 +313,7 @@ fn look_into(
             }
         }
     }
+    seen.device_pages = units.len() as u64;
     Ok(seen)
 }
 
@@ -331,6 +338,7 @@ fn unread(segment: &Segment) -> InspectedSegment {
         groups: 0,
         own_blocks: 0,
         shared_blocks: 0,
+        device_pages: 0,
         bytes: meta.bytes,
         page_bytes: 0,
         directory_bytes: 0,

@@ -34,7 +34,8 @@ use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
 pub(crate) use typed::Moved;
 pub use typed::{
-    Missing, OnConflict, Seen, SeenKeys, Stated, Target, TypedReport, is_likely_tag, likely_tags,
+    FlashPages, Missing, OnConflict, PageBlock, Seen, SeenKeys, Stated, Target, TypedReport,
+    is_likely_tag, likely_tags,
 };
 pub use window::{Beyond, BeyondPoint, Bound, WriteWindow};
 

@@ -1,6 +1,7 @@
 //! Log records: definitions or a batch, as bytes. See `docs/format/log.md`.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use nilometer_codec::{
     ColumnBuf, PageSet, PhysicalType, decode_i64s, decode_page, encode_i64s, encode_page_of, varint,
@@ -10,6 +11,7 @@ use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
 use crate::definition::{Definition, take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::file_header::take;
+use crate::kept_page::KeptPage;
 use crate::relation::{self, Change, RelationId};
 use crate::schema::{ColumnId, Lsn, TableId};
 use crate::tombstone::Tombstone;
@@ -20,6 +22,7 @@ const BATCH: u8 = 2;
 const TOMBSTONES: u8 = 1;
 const RELATIONS: u8 = 2;
 const KEY: u8 = 3;
+const PAGES: u8 = 4;
 
 /// Rows of one page inside a batch record.
 const PAGE_ROWS: usize = nilometer_codec::BLOCK_ROWS_MAX;
@@ -83,6 +86,14 @@ pub(crate) fn encode_batch(batch: &Batch) -> Result<Vec<u8>, Malformed> {
         let mut section = Vec::from(key.key);
         varint::put_i64(key.accepted_ns, &mut section);
         put_section(KEY, &section, &mut out);
+    }
+    if !batch.pages.is_empty() {
+        let mut section = Vec::new();
+        varint::put_u64(batch.pages.len() as u64, &mut section);
+        for page in &batch.pages {
+            page.encode(&mut section);
+        }
+        put_section(PAGES, &section, &mut out);
     }
     Ok(out)
 }
@@ -245,6 +256,12 @@ fn decode_section(id: u8, section: &mut &[u8], batch: &mut Batch) -> Result<(), 
                 accepted_ns: varint::get_i64(section)?,
             });
             false
+        }
+        PAGES => {
+            for _ in 0..take_u32(section)? {
+                batch.pages.push(Arc::new(KeptPage::decode(section)?));
+            }
+            batch.pages.is_empty()
         }
         other => {
             return Err(Malformed::new(format!(

@@ -10,6 +10,8 @@
     reason = "a failed unwrap is the report; payloads have numbers of both orders"
 )]
 
+mod pages;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Element, Engine,
     LogicalType, NewColumn, NewRelation, Options, PhysicalType, RelationChange, RelationColumn,
-    TableSettings, Tier, TimeKind, Value,
+    SegmentReport, TableSettings, Tier, TimeKind, Value,
 };
 use nilometer_lineproto::Precision;
 
@@ -59,7 +61,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/17-row-numbers")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/18-device-pages")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -162,6 +164,15 @@ fn structures(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
     Answer::from([("d.public.structures".to_owned(), rows.collect())])
 }
 
+/// A flash page in a file. Returns its rows and those of the second page, which only the log has.
+fn first_page(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
+    let engine = rich::open(disk, dir, rich::options());
+    pages::write(&engine, pages::SHIFTS[0]);
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    Answer::from([("d.public.climate".to_owned(), pages::rows())])
+}
+
 /// Columns of a store that have a page in lanes.
 fn columns_in_lanes(dir: &Path) -> Vec<String> {
     let inspection = nilometer_engine::inspect::inspect(&RealDisk, dir).unwrap();
@@ -213,6 +224,7 @@ fn make(folder: &Path) {
     let mut expected = archive(&disk, &dir);
     expected.extend(structures(&disk, &dir));
     expected.extend(rich::make(&disk, &dir, rich::options()).now);
+    expected.extend(first_page(&disk, &dir));
     let engine = rich::open(&disk, &dir, rich::options());
     declare(&engine);
     drop(engine);
@@ -232,6 +244,7 @@ fn make(folder: &Path) {
     }
     rewrite(&engine, "e", "wind", "speed");
     expected.insert("d.public.notes".to_owned(), last_note(&engine));
+    pages::write(&engine, pages::SHIFTS[1]);
     drop(engine);
     expected.extend(largest(&disk, &dir));
     let by_hand: Answer = serde_json::from_str(WRITTEN).unwrap();
@@ -491,6 +504,8 @@ fn the_golden_store_answers_as_it_did() {
     check_declared(&engine);
     check_notes(&engine);
     let segments = engine.snapshot().segments();
+    let of_pages = |it: &&SegmentReport| it.format == pages::FORMAT;
+    assert_eq!(segments.iter().filter(of_pages).count(), 1);
     let cold: Vec<u64> = segments
         .iter()
         .filter(|it| it.tier == Tier::Cold)
@@ -506,5 +521,7 @@ fn the_golden_store_answers_as_it_did() {
     check_declared(&engine);
     check_notes(&engine);
     assert_eq!(engine.metrics().head_rows, 0);
+    let segments = engine.snapshot().segments();
+    assert_eq!(segments.iter().filter(of_pages).count(), 2);
     assert_same(&everything(&engine).unwrap(), &expected, "all in segments");
 }

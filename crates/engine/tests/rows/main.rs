@@ -4,6 +4,8 @@ mod aggregate;
 #[path = "../support/counting.rs"]
 mod counting;
 mod declared;
+#[path = "../support/device_page.rs"]
+mod device_page;
 mod duplicates;
 mod idempotency;
 mod inspect;
@@ -11,6 +13,7 @@ mod invalidations;
 mod large;
 mod many_columns;
 mod narrowed;
+mod pages;
 mod relation_as_seen;
 mod relations;
 mod row_numbers;

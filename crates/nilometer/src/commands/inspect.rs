@@ -139,6 +139,7 @@ fn segment_json(segment: &InspectedSegment, tables: &[InspectedTable]) -> Value 
         "groups": segment.groups,
         "own_blocks": segment.own_blocks,
         "shared_blocks": segment.shared_blocks,
+        "device_pages": segment.device_pages,
         "bytes": segment.bytes,
         "page_bytes": segment.page_bytes,
         "directory_bytes": segment.directory_bytes,
@@ -237,6 +238,9 @@ fn segments_text(found: &Inspection) -> String {
     ]);
     for segment in &found.segments {
         let home = match segment.home {
+            InspectedHome::Mixed if segment.device_pages > 0 => {
+                format!("{} pages of devices", thousands(segment.device_pages))
+            }
             InspectedHome::Mixed => "any".to_owned(),
             InspectedHome::Partition { table, start, end } => {
                 let known = found.tables.iter().find(|known| known.id == table);

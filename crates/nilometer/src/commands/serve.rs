@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use nilometer_edge::{Edge, EdgeConfig};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, Routes};
 use nilometer_influx::{Influx, Udp, UdpConfig};
@@ -141,6 +141,9 @@ struct EdgeArgs {
     /// Tag that says which device a series is of.
     #[arg(long, value_name = "NAME", env = "NILOMETER_EDGE_DEVICE_TAG", default_value_t = EdgeConfig::default().device_tag, value_parser = parse_tag)]
     edge_device_tag: String,
+    /// Whether pages of devices are kept as they are until they are compacted; `false` keeps their rows only.
+    #[arg(long, value_name = "BOOL", env = "NILOMETER_EDGE_KEEP_PAGES", default_value_t = EdgeConfig::default().keep_pages, action = ArgAction::Set)]
+    edge_keep_pages: bool,
 }
 
 /// What is logged, to standard error.
@@ -336,6 +339,7 @@ impl ServeArgs {
             .edge
             .device_tag
             .clone_from(&self.edge.edge_device_tag);
+        settings.edge.keep_pages = self.edge.edge_keep_pages;
         let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;

@@ -156,6 +156,11 @@ async fn golden_pages_become_the_rows_that_are_listed_beside_them() {
         let listed = listed(names, shift, tick_ns);
         assert!(!listed.is_empty(), "{names:?}");
         assert_eq!(found(&server.engine, "dev"), listed, "{names:?}");
+        // As pages in a file, and then as rows.
+        server.engine.flush().unwrap();
+        assert_eq!(found(&server.engine, "dev"), listed, "{names:?}, flushed");
+        server.engine.settle().unwrap();
+        assert_eq!(found(&server.engine, "dev"), listed, "{names:?}, settled");
     }
 }
 

@@ -14,6 +14,7 @@ mod damage;
 mod emulated;
 mod firmware;
 mod golden;
+mod kept;
 mod kill;
 mod order;
 mod process;

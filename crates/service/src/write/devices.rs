@@ -1,16 +1,16 @@
 //! Rows of devices: what their pages held, together with how far each device's flash has been taken in.
 //!
-//! Does: store rows and the sequence of the last page that they come from in one transaction. Does not: read pages (the surface
-//! does), or keep them; `device_progress.rs` has how far each device has come.
+//! Does: store rows, the pages that they come from and the sequence of the last of these in one transaction. Does not: read pages (the
+//! surface does); `device_progress.rs` has how far each device has come.
 //!
 //! A device that sends pages again after it heard nothing finds them acknowledged and its rows there once; see
-//! docs/decisions/0022-device-pages-as-rows.md.
+//! docs/decisions/0022-device-pages-as-they-are.md.
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use nilometer_engine::Error as EngineError;
-use nilometer_engine::ingest::{Missing, OnConflict, Session, Target};
+use nilometer_engine::ingest::{FlashPages, Missing, OnConflict, PageBlock, Session, Target};
 
 use crate::error::Error;
 use crate::sabotage::Sabotage;
@@ -32,6 +32,8 @@ pub struct DeviceRows {
     pub tags: Vec<String>,
     /// The rows: `time` in nanoseconds, tags, fields.
     pub rows: RecordBatch,
+    /// Where the rows of blocks of pages are among them.
+    pub blocks: Vec<PageBlock>,
 }
 
 impl Service {
@@ -52,14 +54,15 @@ impl Service {
         Ok(())
     }
 
-    /// Stores rows and, in the same batch, how far the flash has been taken in with them, if nobody has taken in more than
-    /// `known` meanwhile. Durable when this returns. Blocks, so it belongs into [`Service::write`].
+    /// Stores rows and, in the same batch, the pages that they come from and how far the flash has been taken in with them, if nobody
+    /// has taken in more than `known` meanwhile. Without pages the rows are only rows. Durable when this returns. Blocks, so it belongs into [`Service::write`].
     pub fn store_device_rows(
         &self,
         target: &DeviceTarget,
         known: Option<DeviceProgress>,
         progress: DeviceProgress,
         rows: &[DeviceRows],
+        pages: &FlashPages,
     ) -> Result<(), Error> {
         self.check_device(target)?;
         let engine = self.engine();
@@ -77,7 +80,7 @@ impl Service {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.try_store(target, known, progress, rows) {
+            match self.try_store(target, (known, progress), rows, pages) {
                 // A table got a column, say: what was written is built again on what is there now.
                 Err(Error::Engine(EngineError::TransactionOvertaken { .. }))
                     if tries < TRIES_MAX => {}
@@ -94,9 +97,9 @@ impl Service {
     fn try_store(
         &self,
         target: &DeviceTarget,
-        known: Option<DeviceProgress>,
-        progress: DeviceProgress,
+        (known, progress): (Option<DeviceProgress>, DeviceProgress),
         rows: &[DeviceRows],
+        pages: &FlashPages,
     ) -> Result<(), Error> {
         let engine = self.engine();
         let devices = relation(engine)?;
@@ -114,10 +117,12 @@ impl Service {
         }
         let session = Session::in_schema(Arc::clone(engine), &target.database, None)?;
         let mut session = session.within(&transaction);
+        let mut pages = pages.clone();
         for part in rows {
             let to = Target::table(&part.table);
-            session.write_arrow(to, &part.rows, OnConflict::Replace)?;
+            session.write_arrow_of_pages(to, &part.rows, &part.blocks, &mut pages)?;
         }
+        session.keep_pages(pages)?;
         transaction.commit()?;
         Ok(())
     }

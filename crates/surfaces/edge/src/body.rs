@@ -1,16 +1,16 @@
 //! The pages of a body, one after another, up to the first that is not taken.
 //!
 //! Does: cut the body into pages, leave out those that are there already, check order and limits before anything is decoded,
-//! gather the rows. Does not: store them. What is before a page that is not taken counts: its bytes were checked by themselves, and
+//! gather the rows, and the bytes of pages that are kept. Does not: store them. What is before a page that is not taken counts: its bytes were checked by themselves, and
 //! a device that lost its connection in the middle does not send them again.
 
 use std::collections::BTreeMap;
 
 use nilometer_codec::device::{DevicePage, device_page_bytes};
-use nilometer_service::{BodyPermit, DeviceProgress, Error as ServiceError};
+use nilometer_service::{BodyPermit, DeviceProgress, Error as ServiceError, FlashPages};
 
 use crate::config::EdgeConfig;
-use crate::page::{PageError, blocks, decoded_bytes};
+use crate::page::{PageError, blocks, decoded_bytes, start_ns};
 use crate::rows::Rows;
 
 /// Bytes of the checksum at the end of a page.
@@ -37,6 +37,8 @@ pub(crate) struct Taken {
     pub(crate) progress: Option<DeviceProgress>,
     /// The rows of the new pages.
     pub(crate) rows: Rows,
+    /// Those of the new pages that are kept as they are.
+    pub(crate) kept: FlashPages,
     /// The page at which it ends, if that is not the last one.
     pub(crate) stopped: Option<Stopped>,
 }
@@ -102,8 +104,14 @@ pub(crate) fn take(body: &[u8], rules: &Rules<'_>, held: &mut BodyPermit) -> Tak
             if taken.rows.tables_with(&new.blocks) > most {
                 return Err(Reason::Limit("edge-tables-max", most));
             }
-            for block in &new.blocks {
-                let added = taken.rows.add(block);
+            let kept = taken.kept.len();
+            if let Some(start_ns) = new.start_ns {
+                let bytes = rest.get(..page.bytes).unwrap_or_default();
+                taken.kept.push(bytes, start_ns, new.blocks.len());
+            }
+            for (at, block) in new.blocks.iter().enumerate() {
+                let from = new.start_ns.map(|_| (kept, at));
+                let added = taken.rows.add(block, from);
                 added.map_err(|error| Reason::Rows(error.to_string()))?;
             }
             taken.pages += 1;
@@ -136,6 +144,8 @@ struct Page {
 struct New {
     progress: DeviceProgress,
     blocks: Vec<crate::page::Block>,
+    /// When the device's ticks began; `None` = the page is not kept.
+    start_ns: Option<i64>,
 }
 
 fn take_page(
@@ -182,10 +192,16 @@ fn take_page(
     let new = if is_there {
         None
     } else {
-        charge(decoded_bytes(&page, bytes))?;
+        let keeps = rules.config.keep_pages;
+        charge(decoded_bytes(&page, bytes) + if keeps { length } else { 0 })?;
         let device = (rules.config.device_tag.as_str(), rules.device);
         let blocks = blocks(&page, bytes, rules.clocks, device).map_err(Reason::Page)?;
-        Some(New { progress, blocks })
+        let start_ns = start_ns(&page, rules.clocks).filter(|_| keeps);
+        Some(New {
+            progress,
+            blocks,
+            start_ns,
+        })
     };
     let owed = (sequence + 1, page.part.wrapping_add(1), page.source);
     *before = Some(Before {

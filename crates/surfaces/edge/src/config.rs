@@ -13,6 +13,8 @@ pub struct EdgeConfig {
     pub databases: Vec<String>,
     /// The tag that says which device a series is of.
     pub device_tag: String,
+    /// Whether pages are kept as they are, until compaction makes rows of them; else their rows are kept.
+    pub keep_pages: bool,
     /// Bytes of a request's pages.
     pub body_bytes_max: usize,
     /// Bytes that the rows of a request take, by what its pages say of themselves before they are decoded.
@@ -28,6 +30,7 @@ impl Default for EdgeConfig {
             revoked: RevokedKeys::default(),
             databases: vec!["edge".to_owned()],
             device_tag: "device".to_owned(),
+            keep_pages: true,
             body_bytes_max: 1 << 20,
             rows_bytes_max: 64 << 20,
             tables_max: 256,

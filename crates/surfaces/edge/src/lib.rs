@@ -1,7 +1,7 @@
 //! The surface of microcontrollers: `POST /api/edge/v1/pages` takes the flash pages of a device.
 //!
 //! Does: check a request's signature and pages, decode each page once, hand rows to the service together with how far the device
-//! has come, answer that. Does not: keep pages, or know how they lie in the flash.
+//! has come, answer that. Does not: know how pages lie in the flash, or in a file.
 //!
 //! Start at [`Edge`]. `request.rs` has the parameters, `body.rs` the pages of a body one after another, `page.rs` one page,
 //! `rows.rs` the rows that come of it. Next: docs/format/device-sync.md.

@@ -88,6 +88,19 @@ fn values_bytes(column: &[u8], rows: usize) -> usize {
     }
 }
 
+/// The time of a page's tick 0, in nanoseconds since 1970; `None` = 64 bits do not have it, or it is not known.
+pub(crate) fn start_ns(page: &DevicePage<'_>, clocks: &BTreeMap<u32, i64>) -> Option<i64> {
+    shift_of(page, clocks)?.checked_mul(i64::from(page.tick_ns))
+}
+
+/// What is added to the ticks of a page.
+fn shift_of(page: &DevicePage<'_>, clocks: &BTreeMap<u32, i64>) -> Option<i64> {
+    match page.boot {
+        0 => Some(0),
+        boot => clocks.get(&boot).copied(),
+    }
+}
+
 /// The rows of a page. `device` is the tag that says whose they are, and its value.
 pub(crate) fn blocks(
     page: &DevicePage<'_>,
@@ -95,10 +108,8 @@ pub(crate) fn blocks(
     clocks: &BTreeMap<u32, i64>,
     device: (&str, &str),
 ) -> Result<Vec<Block>, PageError> {
-    let shift = match page.boot {
-        0 => 0,
-        boot => *clocks.get(&boot).ok_or(PageError::Clock { boot })?,
-    };
+    let boot = page.boot;
+    let shift = shift_of(page, clocks).ok_or(PageError::Clock { boot })?;
     let mut blocks = Vec::with_capacity(page.blocks.len());
     for block in &page.blocks {
         blocks.push(named(block, device)?);

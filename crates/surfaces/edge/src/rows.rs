@@ -15,7 +15,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::ArrowError;
 use nilometer_codec::{ColumnBuf, PhysicalType};
-use nilometer_service::DeviceRows;
+use nilometer_service::{DeviceRows, PageBlock};
 
 use crate::page::{Block, TIME};
 
@@ -33,6 +33,7 @@ struct Batch {
     table: String,
     times: Vec<i64>,
     columns: BTreeMap<String, Column>,
+    blocks: Vec<PageBlock>,
 }
 
 enum Column {
@@ -66,8 +67,12 @@ impl Rows {
         self.last.len() + new.len()
     }
 
-    /// Adds the rows of a series.
-    pub(crate) fn add(&mut self, block: &Block) -> Result<(), ArrowError> {
+    /// Adds the rows of a series. `from` says which page they come from, and which block of it, if it is kept.
+    pub(crate) fn add(
+        &mut self,
+        block: &Block,
+        from: Option<(usize, usize)>,
+    ) -> Result<(), ArrowError> {
         self.count += block.times.len();
         let known = self.last.get(&block.table).copied();
         let fits = |at: &usize| self.batches.get(*at).is_some_and(|batch| batch.fits(block));
@@ -76,7 +81,10 @@ impl Rows {
             None => self.begin(&block.table),
         };
         match self.batches.get_mut(at) {
-            Some(batch) => batch.add(block),
+            Some(batch) => {
+                batch.note(block, from);
+                batch.add(block)
+            }
             None => Ok(()),
         }
     }
@@ -87,6 +95,7 @@ impl Rows {
             table: table.to_owned(),
             times: Vec::new(),
             columns: BTreeMap::new(),
+            blocks: Vec::new(),
         });
         let at = self.batches.len() - 1;
         self.last.insert(table.to_owned(), at);
@@ -111,6 +120,16 @@ impl Batch {
             known.is_none_or(|known| known.kind() == Some(values.physical_type()))
         };
         block.tags.iter().all(|(name, _)| is_tag(name)) && block.fields.iter().all(is_field)
+    }
+
+    /// Notes where the rows of a block of a page are going to be.
+    fn note(&mut self, block: &Block, from: Option<(usize, usize)>) {
+        self.blocks.extend(from.map(|(page, at)| PageBlock {
+            page,
+            block: at,
+            first_row: self.times.len(),
+            fields: block.fields.iter().map(|(name, _)| name.clone()).collect(),
+        }));
     }
 
     fn add(&mut self, block: &Block) -> Result<(), ArrowError> {
@@ -149,6 +168,7 @@ impl Batch {
         Ok(DeviceRows {
             table: self.table,
             tags,
+            blocks: self.blocks,
             // Null where a column is not one of a series.
             rows: RecordBatch::try_from_iter_with_nullable(
                 columns

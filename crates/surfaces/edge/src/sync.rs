@@ -126,10 +126,11 @@ fn answer(
         ..
     } = taken;
     if let Some(progress) = progress.filter(|_| pages > 0) {
+        let kept = taken.kept;
         let parts = taken.rows.finish();
         let parts = parts.map_err(|error| ErrorResponse::internal(error.to_string()))?;
         service
-            .store_device_rows(&target, known, progress, &parts)
+            .store_device_rows(&target, known, progress, &parts, &kept)
             .map_err(|error| with_progress(ErrorResponse::from(error), known))?;
         counters.counter(&PAGES).add(pages);
         counters.counter(&ROWS).add(rows);

@@ -1,6 +1,7 @@
-//! Maintenance. Head to segment: freeze, write, list in the manifest, recycle the log, in this order.
+//! Maintenance. Head to segments: freeze, write, list in the manifest, recycle the log, in this order.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use crate::compaction::balance::Balance;
 use crate::compaction::order;
 use crate::engine::maintain::Jobs;
 use crate::engine::maintain::jobs::RowsWent;
+use crate::engine::maintain::kept_pages::KeptPages;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
@@ -18,7 +20,7 @@ use crate::mask::{Deletes, Mask};
 use crate::ranked::Locked;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Home, Segment, SegmentMeta, TableInput, Window};
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
 use crate::state::{Frozen, Version};
 use crate::tombstone::{Tombstone, joined};
 
@@ -140,13 +142,13 @@ impl Jobs {
         let merged = self.write_definitions(&frozen.definitions, &mut edit)?;
         let series = self.write_series(frozen.series.as_ref(), &mut edit)?;
         let mut balance = Balance::default();
-        let segment = self.write_segment(frozen, &mut edit, &mut balance)?;
+        let written = self.write_segments(frozen, &mut edit, &mut balance)?;
         let sides = self.checkpoint_sides(frozen.lsn, merged, &mut edit)?;
         self.site
             .disk()
             .sync_dir(&dir)
             .map_err(Error::io("sync", &dir))?;
-        let mut added: Vec<Arc<Segment>> = segment.into_iter().map(Arc::new).collect();
+        let mut added: Vec<Arc<Segment>> = written.into_iter().map(Arc::new).collect();
         let rows = added.iter().map(|segment| segment.meta.rows).sum();
         let mut deletes = joined(frozen.head.tombstones(u64::MAX));
         if let Some(staged) = frozen.staged() {
@@ -167,14 +169,19 @@ impl Jobs {
         Ok(rows)
     }
 
-    /// Writes the rows of a head, if there are any, and adds the segment to `edit`.
-    fn write_segment(
+    /// Writes the rows of a head, and of those that stand in flash pages the pages, and adds the segments to `edit`.
+    fn write_segments(
         &self,
         frozen: &Frozen,
         edit: &mut Edit,
         balance: &mut Balance,
-    ) -> Result<Option<Segment>, Error> {
+    ) -> Result<Vec<Segment>, Error> {
         let deletes = frozen.head.tombstones(u64::MAX);
+        let pages = match frozen.pages_lsn {
+            Some(_) => frozen.head.pages(),
+            None => Vec::new(),
+        };
+        let mut pages = KeptPages::new(&pages);
         let mut begun = None;
         let mut merged = 0;
         for id in frozen.head.tables() {
@@ -182,43 +189,73 @@ impl Jobs {
             let Some(input) = self.table_input(&frozen.head, id, &deletes, balance) else {
                 continue;
             };
+            let Some(input) = rest_of(input, &mut pages) else {
+                continue;
+            };
             let (writer, ..) = match &mut begun {
                 Some(begun) => begun,
-                none => {
-                    let file_id = self.new_file_id();
-                    let path = segment_dir(self.site.dir()).join(segment_name(file_id));
-                    self.site.remove_leftover(&path)?;
-                    let writer = self
-                        .site
-                        .segment_writer(&path, file_id)?
-                        .with_window_rows_min(self.site.options().compaction.partition_rows_min);
-                    none.insert((writer, file_id, path))
-                }
+                none => none.insert(self.begin_segment()?),
             };
             let gone = writer.write_table(&input)?;
             balance.of(id).merged += gone;
             merged += gone;
         }
-        let Some((writer, file_id, path)) = begun else {
-            return Ok(None);
-        };
-        let sync = self.site.options().sabotage != Some(Sabotage::ManifestBeforeDataSync);
-        let (bytes, rows) = writer.finish(sync)?;
         self.sequencer
             .counters()
             .merged
             .fetch_add(merged, Ordering::Relaxed);
+        let mut segments = Vec::new();
+        let lsns = (frozen.min_lsn, frozen.rows_lsn);
+        if let Some(begun) = begun {
+            segments.push(self.end_segment(begun, lsns, edit)?);
+        }
+        let pages = pages.finish();
+        if let Some(lsn) = frozen.pages_lsn.filter(|_| !pages.is_empty()) {
+            let (file_id, path) = self.new_segment()?;
+            let mut writer = self.site.device_writer(&path, file_id)?;
+            writer.write_device_pages(&pages)?;
+            segments.push(self.end_segment((writer, file_id, path), (lsn, lsn), edit)?);
+        }
+        Ok(segments)
+    }
+
+    /// Id and place of a segment that is about to be written.
+    fn new_segment(&self) -> Result<(u64, PathBuf), Error> {
+        let file_id = self.new_file_id();
+        let path = segment_dir(self.site.dir()).join(segment_name(file_id));
+        self.site.remove_leftover(&path)?;
+        Ok((file_id, path))
+    }
+
+    fn begin_segment(&self) -> Result<(SegmentWriter, u64, PathBuf), Error> {
+        let (file_id, path) = self.new_segment()?;
+        let writer = self
+            .site
+            .segment_writer(&path, file_id)?
+            .with_window_rows_min(self.site.options().compaction.partition_rows_min);
+        Ok((writer, file_id, path))
+    }
+
+    /// Ends a segment of a flush and adds it to `edit`.
+    fn end_segment(
+        &self,
+        (writer, file_id, path): (SegmentWriter, u64, PathBuf),
+        (min_lsn, max_lsn): (Lsn, Lsn),
+        edit: &mut Edit,
+    ) -> Result<Segment, Error> {
+        let sync = self.site.options().sabotage != Some(Sabotage::ManifestBeforeDataSync);
+        let (bytes, rows) = writer.finish(sync)?;
         let meta = SegmentMeta {
             file_id,
             bytes,
             rows,
-            min_lsn: frozen.min_lsn,
-            max_lsn: frozen.rows_lsn,
-            applied_lsn: frozen.rows_lsn,
+            min_lsn,
+            max_lsn,
+            applied_lsn: max_lsn,
             home: Home::Mixed,
         };
         edit.added_segments.push(meta.clone());
-        Segment::open(self.site.segment_cache(), path, self.site.uuid(), meta).map(Some)
+        Segment::open(self.site.segment_cache(), path, self.site.uuid(), meta)
     }
 
     /// An id for a file that is about to be written.
@@ -405,6 +442,17 @@ impl Jobs {
     pub(in crate::engine) fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
         self.sequencer.log().trim(frozen.lsn)
     }
+}
+
+/// The rows that stand in no flash page; `None` = each stands in one.
+fn rest_of(input: TableInput, pages: &mut KeptPages<'_>) -> Option<TableInput> {
+    let rows = match pages.take(&input.rows, input.settings) {
+        None => return Some(input),
+        Some(rest) if rest.is_empty() => return None,
+        Some(rest) => input.rows.picked(&rest),
+    };
+    let settings = input.settings;
+    Some(TableInput { rows, settings })
 }
 
 /// Adds to an edit the partitions that its segments are the first of, and takes away those that no segment is in.

@@ -17,7 +17,7 @@ pub(super) const RECORD_HEADER_BYTES: usize = 40;
 
 const KIND: FileFormat = FileFormat {
     magic: *b"NILOLOG0",
-    format: 7,
+    format: 8,
 };
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LAST_PART: u32 = 1;

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nilometer_codec::{ColumnBuf, PhysicalType};
 use rustc_hash::FxHashMap;
 
-use super::directory::GroupDirectory;
+use super::directory::{GroupDirectory, UnitPages};
 use super::latest::{GroupRuns, Latest, LatestColumn};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::Error;
 use crate::options::Options;
 use crate::ranked::{Locked, Mutex, Rank};
@@ -58,6 +58,8 @@ pub(super) enum PartKind {
     LatestColumn(u32, PhysicalType),
     /// Which rows of shared blocks are whose.
     Runs,
+    /// The pages of a device's, by its place in the file; of no group.
+    Unit(u64),
 }
 
 /// A decoded part of a group.
@@ -73,6 +75,7 @@ pub(super) enum CachedPart {
     /// `None` = the group has it as another type.
     LatestColumn(Option<Arc<LatestColumn>>),
     Runs(Arc<GroupRuns>),
+    Unit(Arc<UnitPages>),
 }
 
 impl CachedPart {
@@ -85,6 +88,7 @@ impl CachedPart {
             Self::Latest(latest) => latest.memory(),
             Self::LatestColumn(column) => column.as_ref().map_or(0, |it| it.memory()),
             Self::Runs(runs) => runs.memory(),
+            Self::Unit(pages) => pages.memory(),
             Self::Unpacked(unpacked) => unpacked.as_ref().map_or(0, |it| it.memory()),
         }
     }
@@ -182,6 +186,26 @@ impl SegmentCache {
             files,
         }
     }
+}
+
+/// Bytes of a file of `size` bytes; a place outside it takes no memory.
+pub(super) fn read(
+    file: &dyn DiskFile,
+    path: &Path,
+    size: u64,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>, Error> {
+    let inside = offset.checked_add(length).is_some_and(|end| end <= size);
+    let length = usize::try_from(length).ok().filter(|_| inside);
+    let length =
+        length.ok_or_else(|| Error::corrupt(path, offset, "a place is outside the file"))?;
+    let mut bytes = vec![0; length];
+    read_exact_at(file, &mut bytes, offset).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, offset, "the file ends early"),
+        _ => Error::io("read", path)(error),
+    })?;
+    Ok(bytes)
 }
 
 /// A map of limited weight. When it is full, what was not asked for since the clock's hand last passed goes first.

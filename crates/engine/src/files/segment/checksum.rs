@@ -17,21 +17,32 @@ pub(crate) enum SegmentFormat {
     Third = 3,
     /// Values of one length in lanes.
     Fourth = 4,
+    /// Files of a device's pages, with statistics and rollups; others stay in the format before.
+    Fifth = 5,
 }
 
 impl SegmentFormat {
     /// Every format that is read.
-    pub(super) const ALL: [Self; 4] = [Self::First, Self::Second, Self::Third, Self::Fourth];
-    /// What is written.
+    pub(super) const ALL: [Self; 5] = [
+        Self::First,
+        Self::Second,
+        Self::Third,
+        Self::Fourth,
+        Self::Fifth,
+    ];
+    /// The highest that is read, and the one of files of a device's pages.
+    pub(crate) const LATEST: Self = Self::Fifth;
+    /// What is written of rows.
     pub(crate) const NOW: Self = Self::Fourth;
 
-    /// Of the number in a header, which is not above [`Self::NOW`].
+    /// Of the number in a header, which is not above [`Self::LATEST`].
     pub(crate) fn of(number: u16) -> Self {
         match number {
             0 | 1 => Self::First,
             2 => Self::Second,
             3 => Self::Third,
-            _ => Self::Fourth,
+            4 => Self::Fourth,
+            _ => Self::Fifth,
         }
     }
 }

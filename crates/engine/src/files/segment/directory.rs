@@ -9,7 +9,7 @@ use nilometer_codec::{
     decode_i64s, encode_i64s, varint,
 };
 
-pub(super) use self::device::DevicePages;
+pub(super) use self::device::{DevicePages, UnitPages};
 use super::checksum::SegmentFormat;
 use super::footer::SegmentKind;
 use super::large::{self, LargeValue};

@@ -16,7 +16,7 @@ pub(crate) enum SegmentKind {
     Mixed = 0,
     /// Rows of one partition of one table.
     Partition = 1,
-    /// Flash pages of devices, as they wrote them; from format 2 on. No store makes one: it makes rows of pages.
+    /// Flash pages of devices, as they wrote them; from format 2 on, and written from format 5 on.
     Device = 2,
 }
 

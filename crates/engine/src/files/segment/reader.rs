@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, Page, PhysicalType};
 
-use super::cache::{CachedPart, PartKind, SegmentCache};
+use super::cache::{CachedPart, PartKind, SegmentCache, read};
 use super::checksum::{Checksums, SegmentFormat};
-use super::directory::{ColumnChunk, DevicePages, GroupDirectory};
+use super::directory::{ColumnChunk, DevicePages, GroupDirectory, Unit, UnitPages};
 use super::footer::{Footer, GroupMeta, Part, SegmentKind, Tail, Tier};
 use super::large::{self, LargeValue};
 use super::latest::{self, Latest, LatestColumn};
@@ -17,7 +17,7 @@ use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
 use super::{BLOCK_LARGE_BYTES_MAX, FILLING, HEADER_BYTES, KIND, TAIL_BYTES};
 use crate::batch::{Strings, Values};
-use crate::disk::{Disk, DiskFile, read_exact_at};
+use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Malformed};
 use crate::file_header::{self, Format};
 use crate::schema::TableId;
@@ -231,6 +231,11 @@ impl Segment {
     /// How its pages were written.
     pub(crate) fn tier(&self) -> Tier {
         self.footer.tier
+    }
+
+    /// Whether it has flash pages of devices, as they wrote them.
+    pub(crate) fn is_of_devices(&self) -> bool {
+        self.footer.kind == SegmentKind::Device
     }
 
     /// The number of its format, as its header says.
@@ -532,10 +537,24 @@ impl Segment {
     ) -> Result<Page<'a>, Error> {
         let damaged = |what: Malformed| what.at(&self.path, offset);
         let unit = device.unit_of(offset).map_err(damaged)?;
-        let whole = self.read_span(unit.offset, u64::from(unit.length))?;
-        unit.check(&whole, column, bytes, offset)
-            .map_err(|what| what.at(&self.path, unit.offset))?;
+        let known = self.unit(unit)?;
+        let checked = known.check(column, bytes, offset - unit.offset);
+        checked.map_err(|what| what.at(&self.path, unit.offset))?;
         Page::new(bytes).map_err(|what| damaged(what.into()))
+    }
+
+    /// The pages of a unit, all of whose bytes are checked when it is asked for, unless that is known from a moment ago.
+    fn unit(&self, unit: Unit) -> Result<Arc<UnitPages>, Error> {
+        let part = self.part(0, PartKind::Unit(unit.offset), || {
+            let whole = self.read_span(unit.offset, u64::from(unit.length))?;
+            let pages = unit.open(&whole);
+            let pages = pages.map_err(|what| what.at(&self.path, unit.offset))?;
+            Ok(CachedPart::Unit(Arc::new(pages)))
+        })?;
+        match part {
+            CachedPart::Unit(pages) => Ok(pages),
+            _ => Err(self.mixed_up(unit.offset)),
+        }
     }
 
     fn check_unit<'a>(&self, bytes: &'a [u8], offset: u64, what: &str) -> Result<&'a [u8], Error> {
@@ -665,24 +684,4 @@ impl Segment {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
-
-/// Bytes of a file of `size` bytes; a place outside it takes no memory.
-fn read(
-    file: &dyn DiskFile,
-    path: &Path,
-    size: u64,
-    offset: u64,
-    length: u64,
-) -> Result<Vec<u8>, Error> {
-    let inside = offset.checked_add(length).is_some_and(|end| end <= size);
-    let length = usize::try_from(length).ok().filter(|_| inside);
-    let length =
-        length.ok_or_else(|| Error::corrupt(path, offset, "a place is outside the file"))?;
-    let mut bytes = vec![0; length];
-    read_exact_at(file, &mut bytes, offset).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, offset, "the file ends early"),
-        _ => Error::io("read", path)(error),
-    })?;
-    Ok(bytes)
 }

@@ -3,7 +3,6 @@
 //! Does: sort and merge the rows of a table (a flush), or take rows that are sorted and merged already and pages that
 //! stay as they are (compaction). Does not: know which files are the store, sync folders, or remove what an error left.
 
-#[cfg(test)]
 mod device;
 mod group;
 mod known;
@@ -19,8 +18,7 @@ use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
 use crate::file_header::{self, FileFormat};
-#[cfg(test)]
-pub(crate) use device::{DeviceInput, DevicePlaces};
+pub(crate) use device::time_of;
 use group::View;
 pub(crate) use group::{BlockInput, CopiedBlock, CopiedPage, GroupInput};
 pub(crate) use table::TableInput;

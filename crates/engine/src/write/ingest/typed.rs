@@ -13,6 +13,7 @@ mod declared;
 mod guess;
 mod missing;
 mod moved;
+mod pages;
 mod relation;
 mod seen;
 mod series;
@@ -37,6 +38,7 @@ use arrays::{Refusal, Strings};
 pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;
 pub(crate) use moved::Moved;
+pub use pages::{FlashPages, PageBlock};
 pub use seen::{Seen, SeenKeys};
 pub use stated::Stated;
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::batch::{Strings, Validity};
+use crate::kept_page::BlockPlace;
 use crate::relation::{RelationColumn, RelationSchema, Rows};
 use crate::schema::SchemaId;
 use crate::tombstone::Deleted;
@@ -122,6 +123,25 @@ fn tombstone() -> impl Strategy<Value = Tombstone> {
     })
 }
 
+/// The golden page `one_series`, which has one block with two fields.
+fn kept_page() -> impl Strategy<Value = Arc<KeptPage>> {
+    let place = (any::<u32>(), any::<u32>(), any::<[u32; 2]>());
+    (any::<i64>(), option::of(place)).prop_map(|(start_ns, place)| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/device-1");
+        let bytes = std::fs::read(format!("{folder}/one_series.bin")).unwrap();
+        let place = place.map(|(table, series, columns)| BlockPlace {
+            table: TableId(table),
+            series,
+            columns: columns.map(ColumnId).to_vec(),
+        });
+        Arc::new(KeptPage {
+            bytes: bytes.into(),
+            start_ns,
+            blocks: vec![place],
+        })
+    })
+}
+
 fn batch() -> impl Strategy<Value = Batch> {
     let key = (any::<[u8; 16]>(), any::<i64>())
         .prop_map(|(key, accepted_ns)| BatchKey { key, accepted_ns });
@@ -130,8 +150,10 @@ fn batch() -> impl Strategy<Value = Batch> {
         vec(tombstone(), 0..4),
         vec(change(), 0..4),
         option::of(key),
+        // Seldom: each byte of one is a place to cut a batch at.
+        option::weighted(0.1, kept_page()),
     )
-        .prop_map(|(rows, tombstones, relations, key)| Batch {
+        .prop_map(|(rows, tombstones, relations, key, pages)| Batch {
             tables: if rows == 0 {
                 Vec::new()
             } else {
@@ -140,6 +162,7 @@ fn batch() -> impl Strategy<Value = Batch> {
             tombstones,
             relations,
             key,
+            pages: pages.into_iter().collect(),
         })
 }
 
@@ -165,6 +188,8 @@ proptest! {
         let bytes = encode_batch(&batch).unwrap();
         let mut bare = batch;
         let mut whole = vec![bytes.len()];
+        bare.pages.clear();
+        whole.push(encode_batch(&bare).unwrap().len());
         bare.key = None;
         whole.push(encode_batch(&bare).unwrap().len());
         bare.relations.clear();
@@ -314,7 +339,8 @@ fn sections_stand_after_the_tables_in_the_order_of_their_ids() {
     assert!(decode(1, &twice).is_err(), "twice");
     assert!(decode(1, &[2, 0, 1, 1, 0]).is_err(), "no tombstone");
     assert!(decode(1, &[2, 0, 2, 1, 0]).is_err(), "no change");
-    let text = decode(1, &[2, 0, 4, 0]).unwrap_err().0;
+    assert!(decode(1, &[2, 0, 4, 1, 0]).is_err(), "no page");
+    let text = decode(1, &[2, 0, 5, 0]).unwrap_err().0;
     assert!(text.contains("newer"), "{text}");
 }
 

@@ -1,13 +1,13 @@
 //! Pages of a device in a group: they stand inside of *units*, stretches of the file that are flash pages as the device wrote them.
 //!
 //! Does: see that the pages of a directory are inside of its units, put the series and the times of the store in place of the device's,
-//! compare a page with its unit. Does not: read a file, or make one; a store makes rows of pages (`docs/decisions/0022`).
+//! compare a page with its unit. Does not: read a file, or make one (`writer/device.rs` does).
 //! Next: `docs/format/segment.md`, "Device pages"; `crates/codec/src/device.rs`.
 
 use std::sync::Arc;
 
-use nilometer_codec::ColumnBuf;
 use nilometer_codec::device::{DEVICE_PAGE_BYTES_MAX, DevicePage, device_page_bytes};
+use nilometer_codec::{ColumnBuf, PhysicalType, crc32c};
 
 use super::{BlockClock, ColumnChunk, GroupDirectory, Unit};
 use crate::error::Malformed;
@@ -159,36 +159,79 @@ impl DevicePages {
     }
 }
 
+/// The pages of columns in a unit that was checked as a whole, and their checksums, which a unit has none of.
+#[derive(Debug)]
+pub(in crate::files::segment) struct UnitPages {
+    /// Ascending by place.
+    pages: Vec<UnitPage>,
+}
+
+#[derive(Debug)]
+struct UnitPage {
+    /// In the unit.
+    start: usize,
+    /// `None` = times.
+    kind: Option<PhysicalType>,
+    rows: usize,
+    length: usize,
+    crc: u32,
+}
+
 impl Unit {
-    /// Whether these are its bytes, and have a page of a column there; its block has so many rows. A checksum alone would not tell it
-    /// from another page of the device in its place.
-    pub(in crate::files::segment) fn check(
-        &self,
-        whole: &[u8],
-        (chunk, rows): (&ColumnChunk, usize),
-        bytes: &[u8],
-        offset: u64,
-    ) -> Result<(), Malformed> {
+    /// The pages of a unit, of which these must be all bytes.
+    pub(in crate::files::segment) fn open(&self, whole: &[u8]) -> Result<UnitPages, Malformed> {
         let page = DevicePage::open(whole)?;
         let end = device_page_bytes(whole)?;
         let crc = whole.get(..end).and_then(<[u8]>::last_chunk);
         if crc.map(|crc| u32::from_le_bytes(*crc)) != Some(self.crc) {
             return Err(wrong("a unit is another one than the directory says"));
         }
-        let start = usize::try_from(offset.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-        let own = start..start.saturating_add(bytes.len());
-        let is_there = page.blocks.iter().any(|block| {
-            let mut fields = block.fields.iter();
-            let is_column = match chunk.column {
-                TIME_PAGE => block.time_page == own,
-                _ => fields.any(|it| it.page == own && it.physical_type == chunk.kind),
-            };
-            is_column && block.rows == rows
-        });
-        if !is_there || whole.get(own) != Some(bytes) {
-            return Err(wrong("a unit has no such page"));
+        let mut pages = Vec::new();
+        for block in &page.blocks {
+            let fields = block.fields.iter();
+            let fields = fields.map(|it| (Some(it.physical_type), &it.page));
+            for (kind, range) in std::iter::once((None, &block.time_page)).chain(fields) {
+                let bytes = whole.get(range.clone()).unwrap_or_default();
+                pages.push(UnitPage {
+                    start: range.start,
+                    kind,
+                    rows: block.rows,
+                    length: range.len(),
+                    crc: crc32c(0, bytes),
+                });
+            }
         }
-        Ok(())
+        // They stand in the order of the blocks.
+        Ok(UnitPages { pages })
+    }
+}
+
+impl UnitPages {
+    /// Memory in use, roughly.
+    pub(in crate::files::segment) fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(self.pages.as_slice())
+    }
+
+    /// Whether there is a page of a column `offset` bytes behind the start of the unit, of a block of so many rows, and these are its
+    /// bytes. A checksum of the unit alone would not tell it from another page of the device in its place.
+    pub(in crate::files::segment) fn check(
+        &self,
+        (chunk, rows): (&ColumnChunk, usize),
+        bytes: &[u8],
+        offset: u64,
+    ) -> Result<(), Malformed> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let known = self.pages.binary_search_by_key(&start, |it| it.start);
+        let page = known.ok().and_then(|at| self.pages.get(at));
+        let kind = (chunk.column != TIME_PAGE).then_some(chunk.kind);
+        let is_there = page.is_some_and(|page| {
+            (page.kind, page.rows, page.length) == (kind, rows, bytes.len())
+                && page.crc == crc32c(0, bytes)
+        });
+        if is_there {
+            return Ok(());
+        }
+        Err(wrong("a unit has no such page"))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::disk::write_all_at;
+use crate::kept_page::{BlockPlace, KeptPage};
 
 type DeviceRows = Vec<(u32, u32, i64, Vec<(u32, String)>)>;
 
@@ -183,19 +184,20 @@ fn open_bytes_of(bytes: &[u8], rows: u64) -> Segment {
 }
 
 fn write_pages(writer: &mut SegmentWriter, pages: &[(&[u8], i64)]) {
-    let inputs: Vec<DeviceInput<'_>> = pages
+    let place = BlockPlace {
+        table: TABLE,
+        series: 20,
+        columns: vec![ColumnId(1), ColumnId(2)],
+    };
+    let pages: Vec<KeptPage> = pages
         .iter()
-        .map(|(bytes, start_ns)| DeviceInput {
-            bytes,
+        .map(|(bytes, start_ns)| KeptPage {
+            bytes: (*bytes).into(),
             start_ns: *start_ns,
-            is_guess: false,
+            blocks: vec![Some(place.clone())],
         })
         .collect();
-    let places = DevicePlaces {
-        series: &|_| (TABLE, 20),
-        field: &|_, name| if name == "temperature" { 1 } else { 2 },
-    };
-    writer.write_device_pages(&inputs, &places).unwrap();
+    writer.write_device_pages(&pages).unwrap();
 }
 
 /// The clock of a device was wrong by an hour: its rows move, and no byte of its pages does.

@@ -1,78 +1,98 @@
-//! Files of a device's pages, for the tests of what reads them.
+//! Files of devices' pages: their bytes as they are, and groups that list blocks of them by table, series and time.
 //!
-//! Does: put flash pages into a file as they are, and list their blocks by table, series and time. Does not: belong to the program: a
-//! store makes rows of pages (`docs/decisions/0022`), and nothing but a test writes this kind of file.
+//! Does: put flash pages into a file, list the blocks that the caller chose, look at their values once for statistics and rollups.
+//! Does not: choose blocks, or see whether two of one series overlap (a reader refuses such a group).
+//! Next: `docs/format/segment.md`, "Device pages"; `engine/maintain/kept_pages.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use nilometer_codec::PhysicalType;
-use nilometer_codec::device::{DevicePage, device_page_bytes};
+use nilometer_codec::device::{DeviceBlock, DevicePage, device_page_bytes};
+use nilometer_codec::{ColumnBuf, PhysicalType, decode_page};
 
-use super::SegmentWriter;
+use super::known::Known;
+use super::{SegmentWriter, WRITE_BYTES};
 use crate::error::{Error, Malformed};
+use crate::kept_page::{BlockPlace, KeptPage};
 use crate::schema::TableId;
-use crate::segment::directory::{BlockClock, NO_CLOCK, Unit};
-use crate::segment::footer::{GroupMeta, Part, SegmentKind};
-use crate::segment::{BlockEntry, ColumnChunk, GroupDirectory, TIME_PAGE};
+use crate::segment::directory::{BlockClock, Unit};
+use crate::segment::footer::{GroupMeta, SegmentKind};
+use crate::segment::{
+    BlockEntry, ColumnChunk, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupDirectory, TIME_PAGE,
+};
 
-/// A flash page, and the time of its tick 0; `is_guess` = the device did not know it.
-pub(crate) struct DeviceInput<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) start_ns: i64,
-    pub(crate) is_guess: bool,
-}
-
-/// Where the store has a series and a field, by key and name.
-pub(crate) struct DevicePlaces<'a> {
-    pub(crate) series: &'a dyn Fn(&str) -> (TableId, u32),
-    pub(crate) field: &'a dyn Fn(&str, &str) -> u32,
-}
-
-/// A column's page: its number, its type, its place.
+/// A column's page: its number, its type, its place in the file.
 type Place = (u32, PhysicalType, (u64, u32));
 
-struct Block {
+/// A block that a group lists.
+struct Block<'a> {
     entry: BlockEntry,
     clock: BlockClock,
-    /// The device's number of its series: the place of its key among those of the file.
+    /// The device's number of its series: the place of its key among those of the file, of which each is of one series.
     number: u32,
     unit: usize,
+    /// The unit's bytes.
+    bytes: &'a [u8],
     pages: Vec<Place>,
 }
 
+impl Block<'_> {
+    /// Memory that its rows take decoded, about; texts are no longer than their page says.
+    fn decoded_bytes(&self) -> usize {
+        self.entry.rows as usize * 8 * self.pages.len()
+    }
+
+    fn page(&self, column: (u32, PhysicalType)) -> Option<(u64, u32)> {
+        let mut pages = self.pages.iter();
+        pages.find(|it| (it.0, it.1) == column).map(|it| it.2)
+    }
+}
+
+/// Nanoseconds since 1970 of the ticks of a page; `None` = there are none that 64 bits hold.
+pub(crate) fn time_of(page: &DevicePage<'_>, start_ns: i64, ticks: i64) -> Option<i64> {
+    ticks
+        .checked_mul(i64::from(page.tick_ns))?
+        .checked_add(start_ns)
+}
+
 impl SegmentWriter {
-    /// Writes the pages, then a group of each table.
-    pub(crate) fn write_device_pages(
-        &mut self,
-        inputs: &[DeviceInput<'_>],
-        places: &DevicePlaces<'_>,
-    ) -> Result<(), Error> {
+    /// Writes pages, then groups of each table with the blocks that have a place.
+    pub(crate) fn write_device_pages(&mut self, pages: &[KeptPage]) -> Result<(), Error> {
         self.footer.kind = SegmentKind::Device;
         let start = self.output.position();
         let mut units = Vec::new();
-        let mut keys: Vec<String> = Vec::new();
-        let mut tables: BTreeMap<TableId, Vec<Block>> = BTreeMap::new();
-        for input in inputs {
+        let mut numbers: HashMap<(&str, u32), u32> = HashMap::new();
+        let mut tables: BTreeMap<TableId, Vec<Block<'_>>> = BTreeMap::new();
+        for kept in pages {
             let offset = self.output.position();
-            let blocks = blocks_of(input, (units.len(), offset), &mut keys, places)
-                .map_err(|what| what.at(&self.path, offset))?;
-            for (table, block) in blocks {
-                tables.entry(table).or_default().push(block);
+            let damaged = |what: Malformed| what.at(&self.path, offset);
+            let page = DevicePage::open(&kept.bytes).map_err(|what| damaged(what.into()))?;
+            for (block, place) in page.blocks.iter().zip(&kept.blocks) {
+                let Some(place) = place else { continue };
+                let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                let number = *numbers.entry((block.key, place.series)).or_insert(next);
+                let found = block_of((&page, kept), (block, place), (units.len(), offset));
+                let mut found = found.ok_or_else(|| damaged(Malformed::new("times of a page")))?;
+                found.number = number;
+                tables.entry(place.table).or_default().push(found);
             }
-            let end = device_page_bytes(input.bytes).unwrap_or(4);
-            let crc = input.bytes[..end].last_chunk().unwrap_or(&[0; 4]);
+            let end = device_page_bytes(&kept.bytes).unwrap_or(0);
+            let crc = kept.bytes.get(..end).and_then(<[u8]>::last_chunk);
             units.push(Unit {
                 offset,
-                length: u32::try_from(input.bytes.len()).unwrap_or(u32::MAX),
-                crc: u32::from_le_bytes(*crc),
+                length: u32::try_from(kept.bytes.len()).unwrap_or(u32::MAX),
+                crc: crc.map_or(0, |crc| u32::from_le_bytes(*crc)),
             });
-            self.output.buffer.extend_from_slice(input.bytes);
+            self.output.buffer.extend_from_slice(&kept.bytes);
+            self.output.spill(&self.path, WRITE_BYTES)?;
         }
-        let mut pages = (start, self.output.position() - start);
-        for (table, blocks) in tables {
-            self.put_device_group(table, blocks, &units, pages)?;
-            // The pages are counted once, wherever blocks of them are listed.
-            pages = (self.output.position(), 0);
+        let mut place = (start, self.output.position() - start);
+        for (table, mut blocks) in tables {
+            blocks.sort_by_key(|it| (it.entry.first_series, it.entry.min_time));
+            for group in groups_of(&blocks) {
+                self.put_device_group(table, group, &units, place)?;
+                // The pages are counted once, wherever blocks of them are listed.
+                place = (self.output.position(), 0);
+            }
         }
         Ok(())
     }
@@ -80,34 +100,50 @@ impl SegmentWriter {
     fn put_device_group(
         &mut self,
         table: TableId,
-        mut blocks: Vec<Block>,
+        blocks: &[Block<'_>],
         units: &[Unit],
         (offset, pages): (u64, u64),
     ) -> Result<(), Error> {
-        blocks.sort_by_key(|it| (it.entry.first_series, it.entry.min_time));
         let used: BTreeSet<usize> = blocks.iter().map(|it| it.unit).collect();
         let series = blocks.iter().map(|it| (it.number, it.entry.first_series));
         let series: BTreeMap<u32, u32> = series.collect();
-        let columns = blocks.iter().flat_map(|it| &it.pages);
-        let columns: BTreeSet<(u32, u8)> = columns.map(|it| (it.0, it.1 as u8)).collect();
         let entries = blocks.iter().map(|it| BlockEntry {
             first_series: it.number,
             last_series: it.number,
             ..it.entry
         });
+        let columns = columns_of(blocks);
         let directory = GroupDirectory {
             table,
             blocks: entries.collect(),
             clocks: blocks.iter().map(|it| it.clock).collect(),
-            units: used.iter().map(|at| units[*at]).collect(),
+            units: used
+                .iter()
+                .filter_map(|at| units.get(*at).copied())
+                .collect(),
             device_series: series.into_iter().collect(),
-            chunks: columns.iter().map(|it| chunk_of(&blocks, *it)).collect(),
+            chunks: columns.iter().map(|it| chunk_of(blocks, *it)).collect(),
             large: Vec::new(),
             first_page: 0,
         };
+        let known = look_at(blocks, &columns, units, self);
+        let known = known.map_err(|what| what.at(&self.path, offset))?;
+        let has_duplicates = known.has_duplicates();
+        let (statistics, rollups) = known.finish();
         let mut bytes = Vec::new();
         directory.encode(self.format, &mut bytes);
         let directory = self.put_part(&bytes)?;
+        bytes.clear();
+        if let Some(statistics) = &statistics {
+            statistics.encode(&mut bytes);
+        }
+        let statistics = self.put_part(&bytes)?;
+        bytes.clear();
+        if let Some(rollups) = &rollups {
+            rollups.encode(&mut bytes);
+        }
+        let rollups = self.put_part(&bytes)?;
+        let large = self.put_part(&[])?;
         let entries = || blocks.iter().map(|it| it.entry);
         self.footer.groups.push(GroupMeta {
             table,
@@ -117,28 +153,51 @@ impl SegmentWriter {
             min_time: entries().map(|it| it.min_time).min().unwrap_or(0),
             max_time: entries().map(|it| it.max_time).max().unwrap_or(0),
             rows: entries().map(|it| u64::from(it.rows)).sum(),
-            // Nobody has looked.
-            has_duplicates: true,
+            has_duplicates,
             offset,
             pages,
             directory,
-            statistics: Part::default(),
-            rollups: Part::default(),
-            large: Part::default(),
+            statistics,
+            rollups,
+            large,
         });
-        Ok(())
+        self.output.spill(&self.path, WRITE_BYTES)
     }
 }
 
-fn chunk_of(blocks: &[Block], (column, kind): (u32, u8)) -> ColumnChunk {
-    let is_own = |it: &&Place| (it.0, it.1 as u8) == (column, kind);
-    let own = |block: &Block| block.pages.iter().find(is_own).map(|it| it.2);
-    let first = blocks.iter().find_map(own).unwrap_or_default();
-    let kind = PhysicalType::try_from(kind).unwrap();
+/// A group takes so many blocks and so much memory, and one block at least.
+fn groups_of<'b, 'a>(blocks: &'b [Block<'a>]) -> Vec<&'b [Block<'a>]> {
+    let mut groups = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, block) in blocks.iter().enumerate() {
+        let more = block.decoded_bytes();
+        let is_full = at - start >= GROUP_BLOCKS_MAX || bytes + more > GROUP_BYTES_MAX;
+        if at > start && is_full {
+            groups.extend(blocks.get(start..at));
+            (start, bytes) = (at, 0);
+        }
+        bytes += more;
+    }
+    groups.extend(blocks.get(start..).filter(|rest| !rest.is_empty()));
+    groups
+}
+
+/// Times first.
+fn columns_of(blocks: &[Block<'_>]) -> Vec<(u32, PhysicalType)> {
+    let pages = blocks.iter().flat_map(|it| &it.pages);
+    let columns: BTreeMap<(u32, u8), PhysicalType> =
+        pages.map(|it| ((it.0, it.1 as u8), it.1)).collect();
+    let columns = columns.into_iter();
+    columns.map(|((column, _), kind)| (column, kind)).collect()
+}
+
+fn chunk_of(blocks: &[Block<'_>], (column, kind): (u32, PhysicalType)) -> ColumnChunk {
+    let first = blocks.iter().find_map(|it| it.page((column, kind)));
+    let first = first.unwrap_or_default();
     let mut chunk = ColumnChunk::new(column, kind, first.0);
     let mut end = first.0;
     for block in blocks {
-        let (start, length) = own(block).unwrap_or((end, 0));
+        let (start, length) = block.page((column, kind)).unwrap_or((end, 0));
         chunk.starts.push(start);
         chunk.lengths.push(length);
         end = start + u64::from(length);
@@ -146,46 +205,69 @@ fn chunk_of(blocks: &[Block], (column, kind): (u32, u8)) -> ColumnChunk {
     chunk
 }
 
-fn blocks_of(
-    input: &DeviceInput<'_>,
-    (unit, offset): (usize, u64),
-    keys: &mut Vec<String>,
-    places: &DevicePlaces<'_>,
-) -> Result<Vec<(TableId, Block)>, Malformed> {
-    let page = DevicePage::open(input.bytes)?;
-    let tick = i64::from(page.tick_ns);
-    let time = |ticks: i64| ticks * tick + input.start_ns;
-    let place = |range: &std::ops::Range<usize>| (offset + range.start as u64, range.len() as u32);
-    let blocks = page.blocks.iter().map(|block| {
-        let known = keys.iter().position(|key| key == block.key);
-        let number = known.unwrap_or_else(|| {
-            keys.push(block.key.to_owned());
-            keys.len() - 1
-        });
-        let (table, series) = (places.series)(block.key);
-        let mut pages = vec![(TIME_PAGE, PhysicalType::I64, place(&block.time_page))];
-        for field in &block.fields {
-            let column = (places.field)(block.key, field.name);
-            pages.push((column, field.physical_type, place(&field.page)));
+/// What statistics and rollups say of the blocks.
+fn look_at(
+    blocks: &[Block<'_>],
+    columns: &[(u32, PhysicalType)],
+    units: &[Unit],
+    writer: &SegmentWriter,
+) -> Result<Known, Malformed> {
+    let mut known = Known::new(blocks.len(), true, writer.format);
+    let mut page = ColumnBuf::default();
+    for &(column, kind) in columns {
+        for (at, block) in blocks.iter().enumerate() {
+            let Some((offset, length)) = block.page((column, kind)) else {
+                continue;
+            };
+            let unit = units.get(block.unit).map_or(0, |unit| unit.offset);
+            let start = usize::try_from(offset.saturating_sub(unit)).unwrap_or(usize::MAX);
+            let bytes = block
+                .bytes
+                .get(start..start.saturating_add(length as usize));
+            decode_page(bytes.unwrap_or_default(), &mut page)?;
+            if column == TIME_PAGE {
+                let clock = block.clock;
+                page.map_i64s(|own| own.checked_mul(clock.unit)?.checked_add(clock.shift));
+            }
+            known.observe(column, at, &block.entry, page.as_column());
         }
-        let block = Block {
-            entry: BlockEntry {
-                first_series: series,
-                last_series: series,
-                rows: block.rows as u32,
-                min_time: time(block.times.0),
-                max_time: time(block.times.1),
-            },
-            clock: BlockClock {
-                flags: if input.is_guess { NO_CLOCK } else { 0 },
-                unit: tick,
-                shift: time(block.base),
-            },
-            number: number as u32,
-            unit,
-            pages,
-        };
-        (table, block)
-    });
-    Ok(blocks.collect())
+        known.end_column(column, kind);
+    }
+    Ok(known)
+}
+
+/// A block without its number; `None` = its times are none.
+fn block_of<'a>(
+    (page, kept): (&DevicePage<'_>, &'a KeptPage),
+    (block, to): (&DeviceBlock<'_>, &BlockPlace),
+    (unit, offset): (usize, u64),
+) -> Option<Block<'a>> {
+    let place = |range: &std::ops::Range<usize>| {
+        let length = u32::try_from(range.len()).unwrap_or(u32::MAX);
+        (offset + range.start as u64, length)
+    };
+    let time = |ticks: i64| time_of(page, kept.start_ns, ticks);
+    let mut pages = vec![(TIME_PAGE, PhysicalType::I64, place(&block.time_page))];
+    for (field, column) in block.fields.iter().zip(&to.columns) {
+        pages.push((column.0, field.physical_type, place(&field.page)));
+    }
+    Some(Block {
+        entry: BlockEntry {
+            first_series: to.series,
+            last_series: to.series,
+            rows: u32::try_from(block.rows).ok()?,
+            min_time: time(block.times.0)?,
+            max_time: time(block.times.1)?,
+        },
+        clock: BlockClock {
+            // The server knows what it adds, whoever told it.
+            flags: 0,
+            unit: i64::from(page.tick_ns),
+            shift: time(block.base)?,
+        },
+        number: 0,
+        unit,
+        bytes: &kept.bytes,
+        pages,
+    })
 }

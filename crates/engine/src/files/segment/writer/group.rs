@@ -291,7 +291,7 @@ impl SegmentWriter {
                 SegmentFormat::First => PageSet::First,
                 SegmentFormat::Second => PageSet::Second,
                 SegmentFormat::Third => PageSet::Third,
-                SegmentFormat::Fourth => PageSet::Fourth,
+                SegmentFormat::Fourth | SegmentFormat::Fifth => PageSet::Fourth,
             },
             is_third: self.format >= SegmentFormat::Third,
             cold: ColdColumn::default(),

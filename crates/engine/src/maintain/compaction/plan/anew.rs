@@ -77,12 +77,14 @@ impl Situation<'_> {
         self.alone(others.next()?)
     }
 
-    /// A segment of an earlier format that nothing else has come by, once there is time for it.
+    /// A segment of an earlier format, or of pages that a device wrote, that nothing else has come by, once there is time for it.
     pub(super) fn upgrade_job(&self) -> Option<Job> {
         if !self.idle {
             return None;
         }
-        let mut old = self.free().filter(|it| it.format < self.format);
+        let mut old = self
+            .free()
+            .filter(|it| it.format < self.format || it.is_of_devices());
         self.alone(old.find(|it| !(self.is_damaged)(it.meta.file_id))?)
     }
 

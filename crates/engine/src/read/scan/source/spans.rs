@@ -40,8 +40,13 @@ pub(super) fn fetch(
     let Some(chunk) = directory.chunk(column) else {
         return Ok(Vec::new());
     };
+    let mut pages: Vec<(u64, u32)> = chunk.pages(blocks).flatten().collect();
+    if !pages.is_sorted() {
+        // A device's pages stand in the order in which they came, which need not be that of their times.
+        pages.sort_unstable();
+    }
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (offset, length) in chunk.pages(blocks).flatten() {
+    for (offset, length) in pages {
         let end = offset + u64::from(length);
         match ranges.last_mut() {
             Some((_, last_end)) if offset <= *last_end + GAP_BYTES_MAX => *last_end = end,

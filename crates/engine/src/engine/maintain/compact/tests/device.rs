@@ -12,7 +12,7 @@ use crate::compaction::CompactionOptions;
 use crate::disk::{Disk, MemoryDisk};
 use crate::engine::{Engine, Options};
 use crate::ingest::Session;
-use crate::segment::{DeviceInput, DevicePlaces};
+use crate::kept_page::{BlockPlace, KeptPage};
 use crate::{AggregateRequest, AggregateValue, ScanRequest};
 
 const HOUR: i64 = 3_600_000_000_000;
@@ -56,19 +56,18 @@ fn add_device_pages(engine: &Arc<Engine>) {
     let file_id = engine.jobs.new_file_id();
     let site = engine.jobs.site();
     let path = segment_dir(Path::new("/d")).join(segment_name(file_id));
-    let mut writer = site.segment_writer(&path, file_id).unwrap();
-    let input = |start_ns: i64| DeviceInput {
-        bytes: &page,
+    let mut writer = site.device_writer(&path, file_id).unwrap();
+    let place = BlockPlace {
+        table: table.id,
+        series,
+        columns: vec![id("temperature"), id("humidity")],
+    };
+    let kept = |start_ns: i64| KeptPage {
+        bytes: page.as_slice().into(),
         start_ns,
-        is_guess: false,
+        blocks: vec![Some(place.clone())],
     };
-    let places = DevicePlaces {
-        series: &|_| (table.id, series),
-        field: &|_, name| id(name).0,
-    };
-    writer
-        .write_device_pages(&[input(0), input(HOUR)], &places)
-        .unwrap();
+    writer.write_device_pages(&[kept(0), kept(HOUR)]).unwrap();
     let (bytes, rows) = writer.finish(true).unwrap();
     // Of the row in another table that was flushed last.
     let lsn = engine.metrics().visible_lsn;
@@ -229,6 +228,8 @@ fn check_inspection(disk: &MemoryDisk) {
     let climate = tables.filter(|it| it.name.as_ref().is_some_and(|name| name[2] == "climate"));
     let climate: Vec<_> = climate.collect();
     assert_eq!((climate.len(), climate[0].rows), (1, 81));
+    let of_devices = found.segments.iter().map(|it| it.device_pages);
+    assert_eq!(of_devices.sum::<u64>(), 2);
     let temperature = climate[0].columns.iter();
     let mut temperature = temperature.filter(|it| it.name.as_deref() == Some("temperature"));
     let dyadic = temperature.next().unwrap().encodings.iter();
