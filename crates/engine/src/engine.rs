@@ -72,6 +72,16 @@ pub(crate) use watch::memory::SERIES_BYTES;
 pub use watch::metrics::Metrics;
 pub use watch::report::JobsReport;
 
+/// What has its place in the log, and is neither durable nor visible yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "nobody may hear of it before it is acknowledged"]
+pub struct Sequenced {
+    /// 0 = it changes nothing and has none.
+    pub lsn: Lsn,
+    /// Rows that are counted as written once it is durable.
+    pub rows: u64,
+}
+
 /// An open store. Shared by reference between threads; everything in it is synchronous.
 #[derive(Debug)]
 pub struct Engine {
@@ -114,13 +124,41 @@ impl Engine {
         epoch: u64,
         still_holds: impl FnOnce(&State) -> bool,
     ) -> Result<Option<Written>, Error> {
+        self.make_room(&batch)?;
+        self.sequencer.write_if(batch, epoch, still_holds)
+    }
+
+    /// As [`Self::write_if`], but the batch is durable and visible only once it is acknowledged ([`Self::acknowledge`]), and
+    /// before that nobody may hear of it: for who acknowledges several batches at once.
+    pub(crate) fn sequence_if(
+        &self,
+        batch: Batch,
+        epoch: u64,
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Written>, Error> {
+        self.make_room(&batch)?;
+        self.sequencer.sequence_if(batch, epoch, still_holds)
+    }
+
+    /// Makes what was written at an LSN, and everything before it, durable and visible, and counts its rows. Blocks until it is.
+    /// An error = it may be there after the store is opened again, or not.
+    pub fn acknowledge(&self, put: Sequenced) -> Result<(), Error> {
+        self.sequencer.acknowledge(put.lsn, put.rows)
+    }
+
+    /// Whether a small write may have to wait for more than the log: for a flush that makes room, or for a table that is
+    /// written anew.
+    pub fn holds_up_writers(&self) -> bool {
+        self.sequencer.rewrites().are_running() || self.jobs.is_head_full(0)
+    }
+
+    fn make_room(&self, batch: &Batch) -> Result<(), Error> {
         self.site.check_batch_rows(batch.rows() as u64)?;
         if !batch.only_removes() {
             self.site.check_space()?;
         }
         self.jobs.help_when_full(batch.bytes())?;
-        self.check_relations(&batch.relations)?;
-        self.sequencer.write_if(batch, epoch, still_holds)
+        self.check_relations(&batch.relations)
     }
 
     /// The wall clock, in nanoseconds since 1970; negative before that.

@@ -80,7 +80,7 @@ pub use engine::{
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
     Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
     RelationChange, Repaired, RestoreReport, RetentionPause, RewriteReport, RowKey, Savepoint,
-    ScrubStep, Scrubbed, TableOfRelation, Transaction, Unordered, Verified,
+    ScrubStep, Scrubbed, Sequenced, TableOfRelation, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{

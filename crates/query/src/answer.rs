@@ -13,7 +13,7 @@ use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
-use nilometer_service::Running;
+use nilometer_service::{Ended, Running};
 
 use crate::limits::memory::pool;
 use crate::limits::scope::{self, Scope};
@@ -33,7 +33,8 @@ pub struct Answer {
     schema: SchemaRef,
     batches: SendableRecordBatchStream,
     scope: Scope,
-    due: BoxFuture<'static, ()>,
+    /// Wakes it when its statement has to end; there is none before it waits.
+    due: Option<BoxFuture<'static, ()>>,
     memory_bytes_max: usize,
     running: Running,
     /// What its reader holds of it.
@@ -51,13 +52,11 @@ impl Answer {
         options: &SqlOptions,
     ) -> Self {
         let held = MemoryConsumer::new("answer").register(&pool(&running));
-        let stop = running.stop();
-        let due = stop.due();
         Self {
             schema: batches.schema(),
             batches,
             scope: Scope::of(&running),
-            due,
+            due: None,
             memory_bytes_max: options.query_memory_bytes_max,
             running,
             held,
@@ -177,6 +176,13 @@ impl Answer {
         item
     }
 
+    /// Whether its statement has to end; if not, the task is woken when it has.
+    fn is_due(&mut self, context: &mut Context<'_>) -> bool {
+        let Self { due, running, .. } = self;
+        let due = due.get_or_insert_with(|| running.stop().due());
+        due.as_mut().poll(context).is_ready()
+    }
+
     /// All batches, for answers known to be small.
     pub async fn collect(mut self) -> Result<Vec<RecordBatch>, Error> {
         let mut batches = Vec::new();
@@ -202,13 +208,12 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
-        // What ends it comes first: a query that always has a batch ready would never be stopped otherwise. This wakes one
-        // that waits.
-        let _ = self.due.as_mut().poll(context);
+        // What ends it comes first: a query that always has a batch ready would never be stopped otherwise.
         let item = match self.running.ended() {
             Some(ended) => Some(Err(ended.into())),
             None => match self.next_batch(context) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending if !self.is_due(context) => return Poll::Pending,
+                Poll::Pending => Some(Err(self.running.ended().unwrap_or(Ended::Cancelled).into())),
                 // What ended the work within the poll is what is wrong, and not what the work said of it.
                 Poll::Ready(Some(Err(error))) => Some(Err(match self.running.ended() {
                     Some(ended) => ended.into(),

@@ -9,7 +9,9 @@ use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::define::Sequences;
-use nilometer_service::{Acquisitions, AdvisoryLocks, BackgroundJobs, Executor, Statements};
+use nilometer_service::{
+    Acquisitions, AdvisoryLocks, BackgroundJobs, Executor, Statements, WriteGroup,
+};
 
 use crate::SqlOptions;
 use crate::planning::by_aggregate::Forms;
@@ -22,6 +24,8 @@ pub(crate) struct Shared {
     session: Arc<dyn Session>,
     pub(crate) statements: Arc<Statements>,
     pub(crate) executor: Arc<dyn Executor>,
+    /// Small writes that wait for the disk together.
+    pub(crate) writes: Arc<WriteGroup>,
     /// Numbers for rows that are about to be written.
     pub(crate) sequences: Arc<Sequences>,
     pub(crate) advisory_locks: Arc<AdvisoryLocks>,
@@ -48,6 +52,7 @@ impl Shared {
             session: Arc::new(session),
             statements,
             executor,
+            writes: Arc::default(),
             sequences: Arc::default(),
             advisory_locks: Arc::default(),
             acquisitions,

@@ -25,7 +25,7 @@ use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
 use nilometer_service::{
-    Client, LanguageContext, Laps, Principal, Running, Threads, TimedStep, Timings,
+    Client, LanguageContext, Laps, Principal, Running, Threads, TimedStep, Timings, elsewhere,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -44,11 +44,13 @@ use crate::planning::recognised::BoundSeries;
 use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
+use crate::statement::brief;
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, TableName};
 use crate::statement::rewrite::acquisition::asks_acquisition;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
+use crate::tables::relation;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
 
@@ -273,6 +275,9 @@ impl Sql {
         let bounds = Bounds::of(&shared.options);
         let timings = self.timings.clone();
         let timings = timings.unwrap_or_else(|| Timings::start(&shared.executor));
+        if !brief::is_short(sql, params) {
+            elsewhere().await;
+        }
         let mut parsing = Laps::of(&timings);
         let (tokens, is_expanded) = self.expanded(database, statement::tokens(sql, bounds)?)?;
         let asks_names = statement::asks_names(&tokens);
@@ -284,6 +289,9 @@ impl Sql {
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
         {
             return Ok(answer);
+        }
+        if !brief::is_few_values(&tokens) {
+            elsewhere().await;
         }
         parsing.leave_out();
         let statement = statement::parse_tokens(tokens, sql, bounds, params)?;
@@ -545,11 +553,17 @@ impl Sql {
         running.begin().await?;
         let plan = match bound {
             Bound::Series(series) => {
+                elsewhere().await;
                 let answer = self.by_series(&reading, series, headings.as_ref(), running);
                 return Ok(Some(answer));
             }
             Bound::Whole(plan) => plan,
         };
+        if let Some(rows) = relation::few_rows(plan.as_ref()) {
+            let answer = Answer::new(rows, running, self.options());
+            return Ok(Some(answer.headed(headings.as_ref())));
+        }
+        elsewhere().await;
         let query = PhysicalQuery {
             plan,
             lists_functions: false,

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod bounds;
+pub(crate) mod brief;
 mod change;
 mod filled;
 mod grammar;

@@ -13,6 +13,7 @@ mod relation;
 mod returning;
 mod rows;
 mod source;
+mod stored;
 mod truncate;
 mod update;
 mod values;

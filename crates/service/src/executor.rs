@@ -6,6 +6,7 @@
 //! One is handed to a [`Service`](crate::Service), which gives it to its languages. The threads of a store's own jobs are
 //! not its: a simulation calls the engine's jobs itself.
 
+mod begin;
 mod catch_panic;
 mod long;
 mod threads;
@@ -20,7 +21,10 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use begin::is_beginning;
+pub use begin::{BegunTask, elsewhere};
 pub use catch_panic::catch_panic;
+pub(crate) use long::hands_over;
 pub use long::long;
 pub use threads::Threads;
 
@@ -61,7 +65,7 @@ impl dyn Executor {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Stopped>> {
         let (sender, receiver) = oneshot::channel();
-        let mut outcome = Outcome(Some(sender));
+        let mut outcome = Outcome::to(sender);
         self.spawn_blocking(Box::new(move || outcome.send(Ok(work()))));
         Box::pin(async move { receiver.await.unwrap_or(Err(Stopped::Ended)) })
     }
@@ -81,10 +85,14 @@ impl dyn Executor {
 }
 
 /// Where the outcome of work goes; dropped without one, it says why.
-struct Outcome<T>(Option<oneshot::Sender<Result<T, Stopped>>>);
+pub(crate) struct Outcome<T>(Option<oneshot::Sender<Result<T, Stopped>>>);
 
 impl<T> Outcome<T> {
-    fn send(&mut self, outcome: Result<T, Stopped>) {
+    pub(crate) fn to(sender: oneshot::Sender<Result<T, Stopped>>) -> Self {
+        Self(Some(sender))
+    }
+
+    pub(crate) fn send(&mut self, outcome: Result<T, Stopped>) {
         if let Some(sender) = self.0.take() {
             // Whoever does not wait any more does not need it.
             let _ = sender.send(outcome);

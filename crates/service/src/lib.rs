@@ -32,7 +32,7 @@ pub use access::{
 };
 pub use counters::{Counted, Counter, Counters, Gauge, LimitsHit, Metric};
 pub use error::{Class, Error, Fault, Position};
-pub use executor::{Executor, Stopped, Threads, catch_panic, long};
+pub use executor::{BegunTask, Executor, Stopped, Threads, catch_panic, elsewhere, long};
 pub use heap::{resident_bytes, set_up_heap};
 pub use jobs::background::{
     BackgroundJobs, IntegerClock, Job, JobChange, JobContext, JobEnd, JobError, JobFunction,
@@ -72,7 +72,9 @@ pub use write::acquisition::{Acquisitions, Stamps};
 pub use write::copy::CopyTarget;
 pub use write::device_progress::{DeviceProgress, DeviceTarget};
 pub use write::devices::DeviceRows;
+pub use write::group::WriteGroup;
 pub use write::made::NewTable;
 pub use write::references::{ForeignKey, OnChange, REFERENCES, foreign_keys, write_relations};
+pub use write::sequenced::sequence_relations;
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -7,8 +7,10 @@ pub(crate) mod acquisition;
 pub(crate) mod copy;
 pub(crate) mod device_progress;
 pub(crate) mod devices;
+pub(crate) mod group;
 pub(crate) mod made;
 pub(crate) mod references;
+pub(crate) mod sequenced;
 pub(crate) mod sessions;
 
 use std::sync::Arc;

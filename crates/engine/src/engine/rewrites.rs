@@ -115,6 +115,11 @@ impl Rewrites {
         }
     }
 
+    /// Whether there are any.
+    pub(super) fn are_running(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
     /// Waits while writers of a table of the batch are held up.
     pub(super) fn wait(&self, batch: &Batch) {
         if self.count.load(Ordering::Acquire) == 0 {

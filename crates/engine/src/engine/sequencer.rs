@@ -127,6 +127,38 @@ impl Sequencer {
     /// nothing else gets an LSN; `None` if not. The caller has seen that there is room for it.
     pub(in crate::engine) fn write_if(
         &self,
+        batch: Batch,
+        epoch: u64,
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Written>, Error> {
+        let written = self.sequence_if(batch, epoch, still_holds)?;
+        match &written {
+            // Another has counted the rows of a batch that was taken before, which may not be durable yet.
+            Some(taken) if taken.repeated => self.log.sync(taken.lsn)?,
+            Some(written) => self.acknowledge(written.lsn, written.rows)?,
+            None => {}
+        }
+        Ok(written)
+    }
+
+    /// Waits until everything up to an LSN is durable, and counts the rows that were written there. LSN 0 = nothing was.
+    pub(in crate::engine) fn acknowledge(&self, lsn: Lsn, rows: u64) -> Result<(), Error> {
+        if lsn == 0 {
+            return Ok(());
+        }
+        self.log.sync(lsn)?;
+        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .last_write_ms
+            .store(self.site.clock().monotonic_ms(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As [`Self::write_if`], up to the batch's place in head and log. It is neither durable nor visible before the log was synced
+    /// up to there.
+    pub(in crate::engine) fn sequence_if(
+        &self,
         mut batch: Batch,
         epoch: u64,
         still_holds: impl FnOnce(&State) -> bool,
@@ -139,9 +171,6 @@ impl Sequencer {
         let lsn = {
             let mut sequencer = self.lock_for(&batch);
             if let Some(taken) = self.taken(&batch) {
-                drop(sequencer);
-                // It may have been taken a moment ago and not be durable yet.
-                self.log.sync(taken.lsn)?;
                 return Ok(Some(taken));
             }
             self.check_poisoned()?;
@@ -171,12 +200,6 @@ impl Sequencer {
             }
             self.sequence(&mut sequencer, batch, payload)
         };
-        self.log.sync(lsn)?;
-        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
-        self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        self.counters
-            .last_write_ms
-            .store(self.site.clock().monotonic_ms(), Ordering::Relaxed);
         Ok(Some(Written {
             lsn,
             rows,

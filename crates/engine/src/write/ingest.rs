@@ -122,6 +122,8 @@ pub struct Session {
     new_names: u64,
     /// Whoever writes has evaluated the CHECKs.
     has_checked: bool,
+    /// Whether what is written is durable when a call returns.
+    waits: bool,
     /// What the body at hand is refused for when its next lines have been read.
     refused: Option<Error>,
     /// Typed rows are part of this one.
@@ -208,6 +210,7 @@ impl Session {
             columns: ColumnCount::default(),
             new_names: 0,
             has_checked: false,
+            waits: true,
             refused: None,
             transaction: None,
         }

@@ -17,6 +17,7 @@ mod pages;
 mod relation_as_seen;
 mod relations;
 mod row_numbers;
+mod sequenced;
 mod series;
 mod staged;
 #[path = "../support/mod.rs"]

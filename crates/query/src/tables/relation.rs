@@ -20,7 +20,7 @@ use nilometer_service::define;
 use crate::statement::name::TableName;
 use crate::tables::planned::scan_at_once;
 pub(crate) use condition::Condition;
-pub(crate) use scan::{RelationScan, Wanted};
+pub(crate) use scan::{RelationScan, Wanted, few_rows};
 
 /// A relation by its name, as a snapshot has it.
 pub(crate) fn find(snapshot: &Snapshot, name: &TableName) -> Option<RelationReader> {

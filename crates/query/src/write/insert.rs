@@ -9,16 +9,16 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableObject,
 };
 use nilometer_engine::ingest::Target;
-use nilometer_engine::{Duplicates, TableSchema};
+use nilometer_engine::{Duplicates, Sequenced, TableSchema};
 
 use super::declared::Rules;
 use super::rows::{batch_of, fitted};
 use super::source::table_of_insert;
+use super::stored::Stored;
 use super::values;
 use super::writer::Writer;
 use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
-use crate::execution::blocking;
 use crate::statement::name::{Name, Path, TableName};
 use crate::statement::rewrite::overriding;
 use crate::tables::names;
@@ -65,12 +65,14 @@ pub(crate) async fn insert(
         writing = writing.returned(&alias, rules.shown(&batch)?).await?;
     }
     writing.release();
-    let writer = writing.writer();
-    let executor = writing.executor();
-    let written = blocking(&executor, move || {
-        write(&writer, &name, &batch, on_conflict).inspect(|_| drop(memory))
-    })
-    .await?;
+    let rows = TableRows {
+        writer: writing.writer(),
+        name,
+        batch,
+        on_conflict,
+        _memory: memory,
+    };
+    let written = writing.store(rows).await?;
     Ok((written, writing))
 }
 
@@ -364,20 +366,49 @@ async fn selected(
     Ok((batch_of(fitted?, rows)?, memory, writing))
 }
 
-fn write(
-    writer: &Writer,
-    name: &TableName,
-    batch: &RecordBatch,
+/// Rows of a table, and the memory that they are held in.
+struct TableRows {
+    writer: Writer,
+    name: TableName,
+    batch: RecordBatch,
     on_conflict: OnConflict,
-) -> Result<u64, Error> {
-    if batch.num_rows() == 0 {
-        return Ok(0);
+    _memory: datafusion::execution::memory_pool::MemoryReservation,
+}
+
+impl TableRows {
+    fn target(&self) -> Target<'_> {
+        Target {
+            schema: Some(&self.name.schema),
+            table: &self.name.table,
+        }
     }
-    let mut session = writer.session(&name.database)?;
-    session.have_checked(true);
-    let target = Target {
-        schema: Some(&name.schema),
-        table: &name.table,
-    };
-    Ok(session.write_arrow(target, batch, on_conflict)?.written)
+}
+
+impl Stored for TableRows {
+    fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    fn put(&self) -> Result<Option<Sequenced>, Error> {
+        if self.on_conflict != OnConflict::Replace || self.batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        let mut session = self.writer.session(&self.name.database)?;
+        session.have_checked(true);
+        Ok(session.sequence_arrow(self.target(), &self.batch)?)
+    }
+
+    fn write(&self) -> Result<u64, Error> {
+        if self.batch.num_rows() == 0 {
+            return Ok(0);
+        }
+        let mut session = self.writer.session(&self.name.database)?;
+        session.have_checked(true);
+        let report = session.write_arrow(self.target(), &self.batch, self.on_conflict)?;
+        Ok(report.written)
+    }
+
+    fn written(&self, put: Sequenced) -> u64 {
+        put.rows
+    }
 }

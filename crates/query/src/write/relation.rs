@@ -13,14 +13,18 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, SchemaRef};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
-use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot, Value};
+use nilometer_engine::{
+    RelationChange, RelationReader, RelationSchema, Sequenced, Snapshot, Value,
+};
+use nilometer_service::sequence_relations;
 
 use super::declared::Rules;
 use super::rows::{batch_of, first_of_each, fitted, named_as, without};
 use super::source::{Sources, item};
+use super::stored::Stored;
+use super::writer::Writer;
 use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::{Error, Position};
-use crate::execution::blocking;
 use crate::semantics::zone::Zone;
 use crate::statement::name::TableName;
 use crate::tables::names;
@@ -286,14 +290,51 @@ async fn write<'a>(
     if rows == 0 {
         return (Ok(0), writing);
     }
-    let writer = writing.writer();
-    let executor = writing.executor();
-    let snapshot = Arc::clone(snapshot);
-    let name = name.clone();
-    let done = blocking(&executor, move || {
-        writer.write_relations(&name, Some(&snapshot), &changes)?;
-        drop(memory);
-        Ok(rows as u64)
-    });
-    (done.await, writing)
+    let stored = RelationRows {
+        writer: writing.writer(),
+        name: name.clone(),
+        snapshot: Some(Arc::clone(snapshot)),
+        changes,
+        rows,
+        _memory: memory,
+    };
+    let done = writing.store(stored).await;
+    (done, writing)
+}
+
+/// Changes of relations, and the memory that they are held in.
+struct RelationRows {
+    writer: Writer,
+    name: TableName,
+    /// What has shown the rows that are changed.
+    snapshot: Option<Arc<Snapshot>>,
+    changes: Vec<RelationChange>,
+    rows: usize,
+    _memory: MemoryReservation,
+}
+
+impl Stored for RelationRows {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn put(&self) -> Result<Option<Sequenced>, Error> {
+        let within = (self.name.database.as_str(), self.name.schema.as_str());
+        let snapshot = self.snapshot.as_deref();
+        let put = sequence_relations(&self.writer.engine, snapshot, within, &self.changes)?;
+        Ok(put)
+    }
+
+    fn write(&self) -> Result<u64, Error> {
+        let snapshot = self.snapshot.as_deref();
+        let done = self
+            .writer
+            .write_relations(&self.name, snapshot, &self.changes);
+        done?;
+        Ok(self.rows as u64)
+    }
+
+    fn written(&self, _: Sequenced) -> u64 {
+        self.rows as u64
+    }
 }

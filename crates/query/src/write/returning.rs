@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use nilometer_service::elsewhere;
+
 use super::rows::execution;
 use super::source::select;
 use super::writing::Writing;
@@ -127,6 +129,7 @@ pub(super) async fn evaluated<'a>(
     let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
     let reading = writing.reading.excluding(Arc::new(table));
     let session = reading.session(&writing.place);
+    elsewhere().await;
     let plan = plan(&reading, &session, &writing.place, &statement).await?;
     let mut parts: Vec<RecordBatch> = Vec::new();
     let memory = writing.reserve();

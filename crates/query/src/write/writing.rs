@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Error as EngineError, TableSchema};
 use nilometer_service::define::{is_reserved, refuse_stored_answers};
-use nilometer_service::{Executor, Privilege, Running};
+use nilometer_service::{Executor, Privilege, Running, elsewhere};
 
 use super::returning::Returning;
 use super::rows::{execution, plain};
@@ -90,6 +90,7 @@ impl Writing<'_> {
         reading: &ReadContext,
         query: ast::Query,
     ) -> Result<(SessionState, LogicalPlan), Error> {
+        elsewhere().await;
         let session = reading.session(&self.place);
         let statement = DfStatement::Statement(Box::new(ast::Statement::Query(Box::new(query))));
         let plan = plan(reading, &session, &self.place, &statement).await?;

@@ -22,6 +22,7 @@ mod gapfill;
 mod guide;
 mod headings;
 mod hostile;
+mod in_place;
 mod library;
 mod narrowed;
 mod numbers;

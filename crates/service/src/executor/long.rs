@@ -7,13 +7,16 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// Does work that is known to take long: another thread takes the other tasks over at once. It costs some ten microseconds.
 /// A runtime of one thread, such as a simulation's, has nobody to take them, and they wait.
 pub fn long<T>(work: impl FnOnce() -> T) -> T {
-    let may_hand_over = Handle::try_current()
-        .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if may_hand_over {
+    if hands_over() {
         tokio::task::block_in_place(work)
     } else {
         work()
     }
+}
+
+/// Whether there is a thread that can take the other tasks of this one over.
+pub(crate) fn hands_over() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 #[cfg(test)]

@@ -32,6 +32,25 @@ pub enum Param {
     },
 }
 
+impl Param {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::List(all) => {
+                size_of_val(all.as_slice()) + all.iter().map(Self::bytes).sum::<usize>()
+            }
+            Self::Of { value, .. } => value.bytes(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::I64(_)
+            | Self::U64(_)
+            | Self::F64(_)
+            | Self::Time(_) => 0,
+        }
+    }
+}
+
 impl From<bool> for Param {
     fn from(value: bool) -> Self {
         Self::Bool(value)
@@ -114,6 +133,12 @@ impl Params {
     /// How many there are by number.
     pub fn numbers(&self) -> usize {
         self.numbered.len()
+    }
+
+    /// Bytes of the texts and bytes among them.
+    pub fn bytes(&self) -> usize {
+        let all = self.numbered.iter().chain(self.named.values());
+        all.map(Param::bytes).sum()
     }
 
     /// The value of this name, which is given without `$`.

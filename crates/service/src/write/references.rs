@@ -401,7 +401,7 @@ pub fn write_relations(
 
 /// Whether relations that changes are of point to others, or others to them. The snapshot that it takes is gone on return: while
 /// there is one, a transaction would copy all that it has written before it writes more.
-fn are_concerned(
+pub(super) fn are_concerned(
     engine: &Arc<Engine>,
     transaction: Option<&Arc<Transaction>>,
     within: (&str, &str),

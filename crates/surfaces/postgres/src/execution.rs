@@ -12,7 +12,8 @@ use arrow::error::ArrowError;
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt};
 use nilometer_service::{
-    Charged, Error, Language, Outcome, Params, Prepared, RowStream, Service, Session, Turn,
+    BegunTask, Charged, Error, Language, Outcome, Params, Prepared, RowStream, Service, Session,
+    Turn,
 };
 use tokio::sync::mpsc;
 
@@ -72,6 +73,9 @@ pub(crate) enum Piece {
 /// A statement that runs. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Running {
+    service: Arc<Service>,
+    /// The work, as long as the connection does it itself.
+    begun: BegunTask,
     pieces: mpsc::Receiver<Vec<Piece>>,
     /// Those that came together, as far as they were not taken.
     received: VecDeque<Piece>,
@@ -83,8 +87,9 @@ impl Running {
         let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
         let (demands, wanted) = mpsc::channel(1);
         let task = run(Arc::clone(service), language, job, sender, wanted);
-        service.spawn(task);
         Self {
+            begun: BegunTask::new(service.executor(), task),
+            service: Arc::clone(service),
             pieces,
             received: VecDeque::new(),
             demands,
@@ -99,10 +104,32 @@ impl Running {
 
     /// What comes next. Nothing is lost if the caller stops waiting.
     pub(crate) async fn next(&mut self) -> Option<Piece> {
-        if self.received.is_empty() {
-            self.received.extend(self.pieces.recv().await?);
+        loop {
+            if let Some(piece) = self.received.pop_front() {
+                return Some(piece);
+            }
+            if !self.begun.is_here() {
+                self.received.extend(self.pieces.recv().await?);
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = &mut self.begun => {}
+                pieces = self.pieces.recv() => {
+                    self.received.extend(pieces?);
+                    // While the client reads, and where it wants no more for now, nobody asks here.
+                    self.begun.leave();
+                }
+            }
         }
-        self.received.pop_front()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.begun.is_here() {
+            self.service.counters().queries_cancelled.add(1);
+        }
     }
 }
 
@@ -117,9 +144,9 @@ async fn run(
     let time_max = job.time_max.map_or(limit, |own| own.min(limit));
     let executor = Arc::clone(service.executor());
     let work = async {
-        let mut begun = Begun {
+        let mut begun = Progress {
             wanted: job.wanted,
-            ..Begun::default()
+            ..Progress::default()
         };
         loop {
             let with = (&pieces, &mut demands);
@@ -174,7 +201,7 @@ async fn run(
 
 /// How far a statement came before it had to wait for another's transaction and begin again.
 #[derive(Debug, Default)]
-struct Begun {
+struct Progress {
     /// The client knows the columns.
     is_described: bool,
     /// It wants so many rows.
@@ -185,7 +212,7 @@ struct Begun {
     outgoing: Vec<Piece>,
 }
 
-impl Begun {
+impl Progress {
     /// Hands over what is there; `false` = nobody takes it.
     async fn hand_over(&mut self, pieces: &mpsc::Sender<Vec<Piece>>) -> bool {
         self.outgoing.is_empty()
@@ -219,7 +246,7 @@ async fn work(
     language: &dyn Language,
     job: &Job,
     (pieces, demands): (&mpsc::Sender<Vec<Piece>>, &mut mpsc::Receiver<usize>),
-    begun: &mut Begun,
+    begun: &mut Progress,
 ) -> Result<(), Ended> {
     let mut turn = Some(service.turn_for(&job.text).await?);
     let _running = service.counters().queries_running.enter();
@@ -267,7 +294,7 @@ async fn send(
     turn: &mut Option<Turn>,
     (encoder, mut answer): (&Encoder, RowStream),
     (pieces, demands): (&mpsc::Sender<Vec<Piece>>, &mut mpsc::Receiver<usize>),
-    begun: &mut Begun,
+    begun: &mut Progress,
 ) -> Result<u64, Ended> {
     let mut out = BytesMut::new();
     encoder.begin(&mut out);

@@ -413,6 +413,55 @@ async fn an_extended_query_goes_in_steps_and_an_error_skips_to_the_next_sync() {
     server.end().await;
 }
 
+/// What comes in one piece is seen before its turn: a Describe of a portal is answered from the run that its Execute asks for.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_come_together_are_answered_in_their_order() {
+    let server = server(ServiceOptions::default()).await;
+    let mut client = Client::connect(&server).await;
+    let mut all = Vec::new();
+    let mut put = |kind: u8, body: &[u8]| {
+        all.push(kind);
+        all.extend(u32::try_from(body.len() + 4).unwrap().to_be_bytes());
+        all.extend(body);
+    };
+    put(b'P', b"s\0SELECT rows $1\0\0\0");
+    put(b'P', b"i\0INSERT x\0\0\0");
+    // 5 rows, then 7: all, or 4 and the rest, or described and left, or of another portal than was described.
+    let bind = |portal: &str, rows: u8| {
+        let mut body = format!("{portal}\0s\0\0\x01\0\x01\0\x01\0\0\0\x08").into_bytes();
+        body.extend([0, 0, 0, 0, 0, 0, 0, rows, 0, 1, 0, 0]);
+        body
+    };
+    put(b'B', &bind("", 5));
+    put(b'D', b"P\0");
+    put(b'E', b"\0\0\0\0\0");
+    put(b'B', b"w\0i\0\0\0\0\0\0\0");
+    put(b'D', b"Pw\0");
+    put(b'E', b"w\0\0\0\0\0");
+    put(b'B', &bind("p", 5));
+    put(b'D', b"Pp\0");
+    put(b'E', b"p\0\0\0\0\x04");
+    put(b'E', b"p\0\0\0\0\0");
+    put(b'B', &bind("q", 5));
+    put(b'D', b"Pq\0");
+    put(b'B', &bind("r", 2));
+    put(b'D', b"Pr\0");
+    put(b'E', b"q\0\0\0\0\x02");
+    put(b'E', b"r\0\0\0\0\0");
+    put(b'E', b"q\0\0\0\0\0");
+    put(b'S', b"");
+    put(b'B', b"\0nowhere\0\0\0\0\0\0\0");
+    put(b'E', b"\0\0\0\0\0");
+    put(b'S', b"");
+    client.socket.write_all(&all).await.unwrap();
+    assert_eq!(
+        shown(&client.until(b'Z').await),
+        "112TDDDDDC2nC2TDDDDsDC2T2TDDsDDCDDDCZ SELECT 5, INSERT 0 2, SELECT 1, SELECT 2, SELECT 3"
+    );
+    assert_eq!(shown(&client.until(b'Z').await), "EZ C26000");
+    server.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_breaks_the_protocol_ends_its_own_connection_alone() {
     let server = server(ServiceOptions::default()).await;

@@ -12,7 +12,7 @@ use crate::declared::{Declarations, Declared, ROW_NUMBER};
 use crate::disk::Disk;
 use crate::engine::change::ddl::{exists, find_schema, in_schema};
 use crate::engine::sequencer::Sequencer;
-use crate::engine::{Engine, LockedRows, check_name};
+use crate::engine::{Engine, LockedRows, Sequenced, Written, check_name};
 use crate::error::{ConstraintKind, Error};
 use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
@@ -204,8 +204,41 @@ impl Engine {
         changes: &[RelationChange],
     ) -> Result<Lsn, Error> {
         let _locked = self.locked(changes)?;
+        let written = self.sequence_as_seen(snapshot, self.encode_relations(changes)?)?;
+        self.sequencer.acknowledge(written.lsn, written.rows)?;
+        Ok(written.lsn)
+    }
+
+    /// As [`Self::write_relations`] or, with a snapshot, [`Self::write_relations_as_seen`], but the changes are durable and visible
+    /// only once what is returned is acknowledged ([`Self::acknowledge`]); before that nobody may hear of them.
+    pub fn sequence_relations(
+        &self,
+        snapshot: Option<&Snapshot>,
+        changes: &[RelationChange],
+    ) -> Result<Sequenced, Error> {
+        let locked = self.locked(changes)?;
+        let encoded = self.encode_relations(changes)?;
+        let written = match snapshot {
+            Some(snapshot) => self.sequence_as_seen(snapshot, encoded)?,
+            None => self.sequence_changes(encoded)?,
+        };
+        // A transaction that gets one of these rows next must see what became of it.
+        if locked.are_some() {
+            self.sequencer.wait_for(written.lsn)?;
+        }
+        Ok(Sequenced {
+            lsn: written.lsn,
+            rows: written.rows,
+        })
+    }
+
+    fn sequence_as_seen(
+        &self,
+        snapshot: &Snapshot,
+        relations: Vec<Change>,
+    ) -> Result<Written, Error> {
         let batch = Batch {
-            relations: self.encode_relations(changes)?,
+            relations,
             ..Batch::default()
         };
         loop {
@@ -218,9 +251,9 @@ impl Engine {
                 overtaken.is_none()
             };
             let written =
-                self.write_if(batch.clone(), self.sequencer.catalogue_epoch(), still_holds)?;
+                self.sequence_if(batch.clone(), self.sequencer.catalogue_epoch(), still_holds)?;
             match (written, overtaken) {
-                (Some(written), _) => return Ok(written.lsn),
+                (Some(written), _) => return Ok(written),
                 (None, Some((relation, lsn))) => {
                     // Only what is durable is in a snapshot.
                     self.sequencer.log().sync(lsn)?;
@@ -231,17 +264,24 @@ impl Engine {
         }
     }
 
-    fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {
+    fn sequence_changes(&self, relations: Vec<Change>) -> Result<Written, Error> {
         let batch = Batch {
             relations,
             ..Batch::default()
         };
         // No change of the catalogue can make a batch without rows wrong, so it is only tried again.
         loop {
-            if let Some(written) = self.write(batch.clone(), self.sequencer.catalogue_epoch())? {
-                return Ok(written.lsn);
+            let epoch = self.sequencer.catalogue_epoch();
+            if let Some(written) = self.sequence_if(batch.clone(), epoch, |_| true)? {
+                return Ok(written);
             }
         }
+    }
+
+    fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {
+        let written = self.sequence_changes(relations)?;
+        self.sequencer.acknowledge(written.lsn, written.rows)?;
+        Ok(written.lsn)
     }
 
     /// Changes as a batch carries them.

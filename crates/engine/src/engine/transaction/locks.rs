@@ -48,6 +48,13 @@ struct Owned {
 #[derive(Debug)]
 pub(crate) struct LockedRows<'a>(Option<(&'a RowLocks, Owner)>);
 
+impl LockedRows<'_> {
+    /// Whether rows are locked: there are transactions.
+    pub(crate) fn are_some(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Drop for LockedRows<'_> {
     fn drop(&mut self) {
         if let Some((locks, owner)) = self.0 {

@@ -109,27 +109,19 @@ impl Jobs {
         charge.grow(bytes)
     }
 
+    /// Whether whoever writes so many bytes has to make room first.
+    pub(in crate::engine) fn is_head_full(&self, bytes: u64) -> bool {
+        let (head, options) = (self.sequencer().versions().head(), self.site().options());
+        head.rows() >= options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
+            || head.bytes() >= options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
+            || self.sequencer().report_head() + bytes > self.site().budget().limit(MemoryUse::Head)
+    }
+
     /// Makes room for `bytes` of rows, or says that there is none.
     pub(in crate::engine) fn help_when_full(&self, bytes: u64) -> Result<(), Error> {
         // What would not fit an empty head is not worth a flush.
         self.site().budget().check(MemoryUse::Head, 0, bytes)?;
-        let is_full = || {
-            let head = self.sequencer().versions().head();
-            head.rows()
-                >= self
-                    .site()
-                    .options()
-                    .flush_rows
-                    .saturating_mul(HEAD_FULL_FACTOR)
-                || head.bytes()
-                    >= self
-                        .site()
-                        .options()
-                        .flush_bytes
-                        .saturating_mul(HEAD_FULL_FACTOR)
-                || self.sequencer().report_head() + bytes
-                    > self.site().budget().limit(MemoryUse::Head)
-        };
+        let is_full = || self.is_head_full(bytes);
         if !is_full() {
             return Ok(());
         }

@@ -16,6 +16,7 @@ mod moved;
 mod pages;
 mod relation;
 mod seen;
+mod sequenced;
 mod series;
 mod staged;
 mod stated;
@@ -280,7 +281,12 @@ impl Session {
             keys: &decided.keys,
         };
         let still_holds = |state: &State| !state.has_news(keys, decided.looked);
-        let Some(written) = self.engine.write_if(batch, self.epoch, still_holds)? else {
+        let written = if self.waits {
+            self.engine.write_if(batch, self.epoch, still_holds)?
+        } else {
+            self.engine.sequence_if(batch, self.epoch, still_holds)?
+        };
+        let Some(written) = written else {
             return Ok(None);
         };
         if !has_rows {

@@ -103,6 +103,17 @@ impl Wanted {
     }
 }
 
+/// Keys that are looked up on the thread of a connection.
+const FEW_KEYS: usize = 16;
+
+/// The rows of a plan that does nothing but look up a few keys: they are read without the planner's machinery, and at once.
+/// `None` = it does more.
+pub(crate) fn few_rows(plan: &dyn ExecutionPlan) -> Option<SendableRecordBatchStream> {
+    let scan = plan.downcast_ref::<RelationScan>()?;
+    let keys = scan.wanted.keys()?;
+    (keys.keys.len() <= FEW_KEYS).then(|| scan.rows(0))
+}
+
 #[derive(Debug)]
 pub(crate) struct RelationScan {
     wanted: Wanted,
@@ -144,6 +155,16 @@ impl RelationScan {
 
     pub(crate) fn table(&self) -> &TableName {
         &self.name
+    }
+
+    fn rows(&self, partition: usize) -> SendableRecordBatchStream {
+        Box::pin(cooperative(Rows {
+            arrow: Arc::clone(&self.arrow),
+            batches: self.wanted.read(),
+            shown: Arc::clone(&self.wanted.shown),
+            columns: self.wanted.columns.clone(),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        }))
     }
 
     fn rows_estimate(&self) -> usize {
@@ -237,13 +258,7 @@ impl ExecutionPlan for RelationScan {
         partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(cooperative(Rows {
-            arrow: Arc::clone(&self.arrow),
-            batches: self.wanted.read(),
-            shown: Arc::clone(&self.wanted.shown),
-            columns: self.wanted.columns.clone(),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-        })))
+        Ok(self.rows(partition))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -22,9 +22,8 @@ use super::super::rows::{execution, named_as};
 use super::super::source::select;
 use super::super::update::assigned;
 use super::super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
-use super::{Tried, changed, changed_columns, moves, reader_of, shall_be, write};
+use super::{RelationRows, Tried, changed, changed_columns, moves, reader_of, shall_be, write};
 use crate::error::{Error, Position};
-use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
 use crate::statement::rewrite::overriding;
 use crate::tables::catalogue::EXCLUDED;
@@ -83,16 +82,15 @@ pub(crate) async fn insert<'a>(
             writing = writing.returned(called, rules.shown(&batch)?).await?;
         }
         writing.release();
-        let writer = writing.writer();
-        let executor = writing.executor();
-        let place = name.clone();
-        let done = blocking(&executor, move || {
-            let written = rows.len() as u64;
-            writer.write_relations(&place, None, &[RelationChange::Insert(schema, rows)])?;
-            drop(memory);
-            Ok(written)
-        });
-        return Ok((done.await?, writing));
+        let stored = RelationRows {
+            writer: writing.writer(),
+            name: name.clone(),
+            snapshot: None,
+            rows: rows.len(),
+            changes: vec![RelationChange::Insert(schema, rows)],
+            _memory: memory,
+        };
+        return Ok((writing.store(stored).await?, writing));
     }
     let mut tries = 0;
     loop {

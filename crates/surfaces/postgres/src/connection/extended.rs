@@ -229,6 +229,7 @@ where
                     running,
                     columns,
                     formats,
+                    asked: wanted,
                 };
                 Ok(())
             }
@@ -241,7 +242,9 @@ where
         let mut portal = self.portal(name)?;
         if portal.prepared.statement == Statement::Query {
             self.check_transaction(&portal.prepared.statement, &portal.prepared.text)?;
-            self.open(&mut portal, None).await?;
+            // What the next message asks for is read at once, if it has come.
+            let wanted = self.frames.asks_next(name).map(rows_wanted);
+            self.open(&mut portal, wanted).await?;
         }
         match (&portal.state, &portal.prepared.statement) {
             (
@@ -287,11 +290,12 @@ where
         self.check_transaction(&prepared.statement, &prepared.text)?;
         match &prepared.statement {
             Statement::Query => {
-                let rows_max = if rows_max == 0 { usize::MAX } else { rows_max };
-                let is_new = matches!(portal.state, State::New);
+                let rows_max = rows_wanted(rows_max);
                 self.open(&mut portal, Some(rows_max)).await?;
                 let tag = tag_of_query(&prepared.text);
-                let wanted = (!is_new).then_some(rows_max);
+                let is_asked =
+                    matches!(portal.state, State::Open { asked, .. } if asked == Some(rows_max));
+                let wanted = (!is_asked).then_some(rows_max);
                 self.fetch(&mut portal, wanted, &tag, true).await?;
             }
             Statement::Change(tag) => {
@@ -361,6 +365,7 @@ where
                         running,
                         columns: Vec::new(),
                         formats: Vec::new(),
+                        asked: None,
                     };
                     return Ok(());
                 }
@@ -375,6 +380,11 @@ where
             }
         }
     }
+}
+
+/// How many rows a message Execute asks for: 0 means all.
+fn rows_wanted(rows_max: usize) -> usize {
+    if rows_max == 0 { usize::MAX } else { rows_max }
 }
 
 /// Whether a statement that writes answers its rows.

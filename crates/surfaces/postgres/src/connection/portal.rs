@@ -29,6 +29,8 @@ pub(crate) enum State {
         running: Running,
         columns: Vec<ColumnOf>,
         formats: Vec<Format>,
+        /// So many rows were asked for already, as the message Execute that follows will.
+        asked: Option<usize>,
     },
     /// Its last row was sent.
     Done,

@@ -18,6 +18,9 @@ const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// A buffer that has grown larger is given back when it is empty.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
+/// A longer Execute has a long name of a portal, which is not looked at before its turn.
+const EXECUTE_BYTES_MAX: usize = 128;
+
 /// The largest message of a client that is not known yet, as PostgreSQL has it.
 const STARTUP_BYTES_MAX: usize = 10_000;
 
@@ -112,6 +115,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             }
         }
         Ok(())
+    }
+
+    /// How many rows the next message asks a portal for, if that has come already and is an Execute of it.
+    pub(crate) fn asks_next(&self, portal: &str) -> Option<usize> {
+        let length = self.number(1);
+        if self.buffer.first() != Some(&b'E') || length > EXECUTE_BYTES_MAX {
+            return None;
+        }
+        let body = self.buffer.get(5..1 + length)?;
+        match Message::of(b'E', Bytes::copy_from_slice(body)) {
+            Ok(Message::Execute {
+                portal: name,
+                rows_max,
+            }) if name == portal => Some(rows_max),
+            _ => None,
+        }
     }
 
     fn number(&self, at: usize) -> usize {
@@ -329,6 +348,21 @@ mod tests {
             prop_assert!(matches!(Message::of(b'B', Bytes::from_static(body)), Ok(Message::Bind(_))));
             let cut = body.len() - 1 - cut;
             prop_assert!(Message::of(b'B', Bytes::copy_from_slice(&body[..cut])).is_err());
+        }
+    }
+
+    #[test]
+    fn an_execute_is_seen_before_its_turn_once_it_is_all_there() {
+        let bytes = b"S\0\0\0\x04E\0\0\0\x0ap\0\0\0\0\x07";
+        let asks = |count: usize, portal: &str| {
+            let mut frames = Frames::new(&bytes[..count], BodyMemory::new(1 << 20), 100);
+            frames.next().now_or_never().unwrap().unwrap();
+            frames.asks_next(portal)
+        };
+        assert_eq!(asks(bytes.len(), "p"), Some(7));
+        assert_eq!(asks(bytes.len(), "q"), None);
+        for cut in 5..bytes.len() {
+            assert_eq!(asks(cut, "p"), None, "{cut}");
         }
     }
 
