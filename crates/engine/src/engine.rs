@@ -50,6 +50,7 @@ pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_
 pub use change::relations::{NewRelation, RelationChange};
 pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
+pub use change::swap::{Beside, Swapped};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
 pub use invalidation::{

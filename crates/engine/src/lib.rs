@@ -76,11 +76,11 @@ pub use declared::{
     enum_of_check,
 };
 pub use engine::{
-    AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Converted, Damage,
+    AGGREGATE_SOURCES, AggregateKey, AggregateSource, BackupReport, Beside, Converted, Damage,
     DamagedSegment, DeleteRequest, Engine, INVALIDATIONS, Invalidation, JobsReport, Maintained,
     Metrics, NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, Refreshing,
     RelationChange, Repaired, RestoreReport, RetentionPause, RewriteReport, RowKey, Savepoint,
-    ScrubStep, Scrubbed, Sequenced, TableOfRelation, Transaction, Unordered, Verified,
+    ScrubStep, Scrubbed, Sequenced, Swapped, TableOfRelation, Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence, RowWait, Transactions};
 pub use logical::{

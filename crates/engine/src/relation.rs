@@ -49,6 +49,17 @@ pub struct RelationColumn {
     pub nullable: bool,
 }
 
+impl RelationColumn {
+    /// The one that numbers the rows of a relation without a key.
+    pub(crate) fn numbers() -> Self {
+        Self {
+            name: ROW_NUMBER.to_owned(),
+            kind: PhysicalType::I64,
+            nullable: false,
+        }
+    }
+}
+
 /// What a relation is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelationSchema {

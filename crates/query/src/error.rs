@@ -242,6 +242,13 @@ impl Error {
             DefineError::IsView { name } => format!(
                 "\"{name}\" is a view; change what it reads, or make it again with CREATE OR REPLACE VIEW"
             ),
+            constraint @ (DefineError::Constraint { .. } | DefineError::NotCast { .. }) => {
+                return Self::Definition {
+                    fault: Fault::of_definition(&constraint),
+                    message: constraint.to_string(),
+                    position,
+                };
+            }
             other => {
                 let fault = Fault::of_definition(&other);
                 let message = other.to_string();
@@ -253,6 +260,9 @@ impl Error {
                     | Fault::SequenceLimit
                     | Fault::InvalidParameter
                     | Fault::NotReady
+                    | Fault::ObjectExists
+                    | Fault::UnknownName
+                    | Fault::InvalidForeignKey
                     | Fault::InUse => Self::Definition {
                         message,
                         fault,

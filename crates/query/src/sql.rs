@@ -353,7 +353,7 @@ impl Sql {
             Statement::Call(call) => Box::pin(self.call(*call, place, running)).await,
             Statement::CallOfRows(calls) => Box::pin(self.call_rows(*calls, place, running)).await,
             Statement::Change(change) => {
-                Box::pin(self.change(&reading, place, change, &running)).await?;
+                let running = Box::pin(self.change(reading, place, change, running)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
             Statement::Role(statement) => {

@@ -96,10 +96,15 @@ pub(crate) struct Question {
 impl Statement {
     /// Whether it runs a plan; what does not must be answered where memory is short too, to find out why.
     pub(crate) fn needs_memory(&self) -> bool {
+        if let Self::Change(written) = self {
+            return matches!(
+                written.change,
+                nilometer_service::define::Change::AlterTable { .. }
+            );
+        }
         !matches!(
             self,
             Self::Show(_)
-                | Self::Change(_)
                 | Self::Role(_)
                 | Self::Fill(_)
                 | Self::Call(_)

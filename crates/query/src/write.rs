@@ -20,7 +20,7 @@ mod values;
 mod writer;
 mod writing;
 
-pub(crate) use declared::{check_new, completed};
+pub(crate) use declared::{check_new, completed, look_at_rows};
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use relation::{check_merge, merge};
@@ -29,4 +29,4 @@ pub(crate) use source::{table_of, table_of_delete, table_of_insert};
 pub(crate) use truncate::truncate;
 pub(crate) use update::update;
 pub(crate) use writer::Writer;
-pub(crate) use writing::Writing;
+pub(crate) use writing::{TRIES_MAX, Writing, is_overtaken};

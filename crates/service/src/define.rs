@@ -27,7 +27,8 @@ mod views;
 
 pub use change::name::{Path, TableName};
 pub use change::{
-    Change, Column, CompressionChange, EnumChange, OrderBy, TableChange, TableSetting,
+    Change, Column, CompressionChange, EnumChange, NewCheck, OrderBy, SeenRows, TableChange,
+    TableSetting,
 };
 pub use columns::{own_sequences, sequence_of};
 pub use databases::create_database;
@@ -61,6 +62,7 @@ pub use policies::{
     write_window,
 };
 pub use records::{ACQUIRED, PAYLOAD, RECORD_IDS, lack_of_records, new_records};
+pub use run::expression::mentions as names_column;
 pub use run::{run, table_to_alter};
 pub use sequences::{
     Counting, Numbered, NumberedBy, Sequence, SequenceChange, Sequences, sequences,

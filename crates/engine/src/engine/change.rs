@@ -10,4 +10,5 @@ pub(in crate::engine) mod key;
 pub(in crate::engine) mod key_lookup;
 pub(in crate::engine) mod relations;
 pub(in crate::engine) mod rows;
+pub(in crate::engine) mod swap;
 pub(in crate::engine) mod time;

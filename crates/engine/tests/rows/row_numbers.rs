@@ -9,9 +9,9 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, FaultyDisk, MemoryDisk};
 use nilometer_engine::{
-    ColumnKind, Declarations, DeclaredTable, DeclaredTime, Duplicates, Engine, Error, NewColumn,
-    NewRelation, ROW_NUMBER, RelationChange, RelationColumn, RelationSchema, Snapshot,
-    TableOfRelation, TableSettings, TimeKind, Value,
+    Beside, ColumnKind, Declarations, DeclaredTable, DeclaredTime, Duplicates, Engine, Error,
+    NewColumn, NewRelation, ROW_NUMBER, RelationChange, RelationColumn, RelationSchema, Snapshot,
+    Swapped, TableOfRelation, TableSettings, TimeKind, Value,
 };
 
 use crate::relations::{open, open_on};
@@ -354,4 +354,85 @@ fn a_crash_leaves_the_relation_or_the_table_with_all_rows() {
         seen.contains(&(true, false)) && seen.contains(&(false, true)),
         "{seen:?}"
     );
+}
+
+/// The relation as ALTER TABLE makes it: without the numbers, and with a key or none.
+fn with_key(known: &RelationSchema, rows: &[Arc<[Value]>], key: &[u32]) -> Swapped {
+    let mut columns = known.named_columns().to_vec();
+    for at in key {
+        columns[*at as usize].nullable = false;
+    }
+    let shown = columns.len();
+    Swapped {
+        schema: RelationSchema {
+            columns,
+            primary_key: key.to_vec(),
+            declared: None,
+            ..known.clone()
+        },
+        declared: Declarations::default(),
+        rows: rows.iter().map(|row| row[..shown].to_vec()).collect(),
+    }
+}
+
+fn swap(engine: &Arc<Engine>, key: &[u32]) {
+    let place = ("d", "public", "r");
+    let make = |known: &Arc<RelationSchema>, rows: &[Arc<[Value]>]| Ok(with_key(known, rows, key));
+    engine
+        .swap_relation(place, None, make, |_, _| Beside::default())
+        .unwrap();
+}
+
+#[test]
+fn a_key_takes_the_numbers_away_and_its_end_brings_others() {
+    for flushes in [false, true] {
+        let disk = MemoryDisk::default();
+        let mut engine = made(&disk, &[]);
+        let rows = ["a", "b", "c"].into_iter().zip(1..);
+        let rows = rows.map(|(word, n)| row(Some(word), Some(n)));
+        insert(&engine, rows.collect()).unwrap();
+        let before = schema(&engine.snapshot());
+        let gone = RelationChange::Delete(Arc::clone(&before), vec![vec![1_i64.into()]]);
+        engine.write_relations(&[gone]).unwrap();
+
+        swap(&engine, &[1]);
+        let keyed = schema(&engine.snapshot());
+        assert_eq!((keyed.row_number(), keyed.columns.len()), (None, 2));
+        let own = |word: &str, n: i64| vec![Value::from(word), Value::from(n)];
+        let insert_own = |row| RelationChange::Insert(Arc::clone(&keyed), vec![row]);
+        let refused = engine.write_relations(&[insert_own(own("x", 2))]);
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::RelationKey { .. }), "{refused}");
+        engine.write_relations(&[insert_own(own("d", 4))]).unwrap();
+        if flushes {
+            engine.flush().unwrap();
+        }
+
+        swap(&engine, &[]);
+        let first: Vec<(i64, String)> = [(1, "b 2"), (2, "c 3"), (3, "d 4")]
+            .map(|(number, row)| (number, row.to_owned()))
+            .to_vec();
+        assert_eq!(numbered(&engine.snapshot()), first);
+        // Whoever knows it as it was writes to what is not there.
+        for old in [&before, &keyed] {
+            let write = RelationChange::Delete(Arc::clone(old), vec![vec![2_i64.into()]]);
+            let refused = engine.write_relations(&[write]).unwrap_err();
+            assert!(
+                matches!(refused, Error::RelationDropped { .. }),
+                "{refused}"
+            );
+        }
+        insert(&engine, vec![row(Some("b"), Some(2))]).unwrap();
+        if flushes {
+            engine.flush().unwrap();
+        }
+        drop(engine);
+        engine = open(&disk);
+        insert(&engine, vec![row(None, None)]).unwrap();
+        let all = numbered(&engine.snapshot());
+        let numbers: BTreeSet<i64> = all.iter().map(|(number, _)| *number).collect();
+        assert_eq!((all.len(), numbers.len()), (5, 5), "{all:?}");
+        assert!(all.starts_with(&first), "{all:?}");
+        assert_eq!(schema(&engine.snapshot()).keys().count(), 0);
+    }
 }

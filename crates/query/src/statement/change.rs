@@ -2,6 +2,7 @@
 //!
 //! Does: read them, and keep where their names stand. Does not: carry them out (`nilometer_service::define` does).
 
+mod alter;
 mod enumeration;
 mod index;
 pub(crate) mod role;
@@ -11,11 +12,10 @@ mod table;
 mod written;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use nilometer_service::define::{Change, TableChange};
+use nilometer_service::define::Change;
 
 use super::grammar::Grammar;
-use super::settings::{self, Setting};
-use super::types::{self, Written};
+use super::settings;
 use crate::error::{Error, Position};
 pub(crate) use written::WrittenChange;
 use written::refused;
@@ -204,102 +204,11 @@ pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, 
     } else if grammar.word("type") {
         enumeration::alter(grammar)?
     } else if grammar.word("table") {
-        let if_exists = grammar.if_exists();
-        let path = grammar.path()?;
-        let (change, settings, column) = alter_table(grammar)?;
-        let written = WrittenChange::of_path(&path, |path| Change::AlterTable {
-            path,
-            if_exists,
-            change,
-        });
-        written.and(column).with(settings)
+        alter::alter(grammar)?
     } else {
         return Ok(None);
     };
     Ok(Some(change))
-}
-
-/// A change of a table, the settings that it names and where its column stands.
-fn alter_table(
-    grammar: &mut Grammar<'_>,
-) -> Result<(TableChange, Vec<Setting>, Option<Position>), Error> {
-    let mut list = Vec::new();
-    let mut column_at = None;
-    let mut column_name = |grammar: &mut Grammar<'_>| {
-        let name = grammar.name()?;
-        column_at = name.position;
-        Ok::<_, Error>(name.text)
-    };
-    let change = if grammar.word("add") {
-        grammar.word("column");
-        let if_not_exists = grammar.if_not_exists();
-        let at = grammar.position();
-        match table::added_column(grammar)? {
-            Some(column) => TableChange::Add {
-                column,
-                if_not_exists,
-            },
-            None => return Err(refused("every table has its column time already", at)),
-        }
-    } else if grammar.word("drop") {
-        grammar.word("column");
-        let if_exists = grammar.if_exists();
-        let column = column_name(grammar)?;
-        let _ = grammar.word("cascade") || grammar.word("restrict");
-        TableChange::Drop { column, if_exists }
-    } else if grammar.word("rename") {
-        if grammar.word("to") {
-            let to = grammar.name()?.text;
-            TableChange::Rename { to }
-        } else {
-            grammar.word("column");
-            let column = column_name(grammar)?;
-            grammar.expect_word("TO")?;
-            let to = grammar.name()?.text;
-            TableChange::RenameColumn { column, to }
-        }
-    } else if grammar.word("alter") {
-        grammar.word("column");
-        let column = column_name(grammar)?;
-        grammar.words(&["set", "data"]);
-        grammar.expect_word("TYPE")?;
-        let (written, at) = grammar.data_type()?;
-        match types::read(&written).map_err(|message| Error::Plan {
-            message,
-            position: at,
-        })? {
-            Written::Value(to) => TableChange::Type {
-                column,
-                to,
-                of: None,
-            },
-            Written::Logical(of) => TableChange::Type {
-                column,
-                to: of.physical(),
-                of: Some(of),
-            },
-            Written::Tag => {
-                return Err(refused(
-                    "a column that is there cannot become a tag or a time; add one and write it again",
-                    at,
-                ));
-            }
-        }
-    } else if grammar.word("set") {
-        list = settings::parse(grammar)?;
-        TableChange::Set(Vec::new())
-    } else {
-        return grammar.expected(
-            "ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, ALTER COLUMN ... TYPE or SET (...)",
-        );
-    };
-    if matches!(grammar.next_shown().as_str(), ",") {
-        return Err(refused(
-            "one change at a time; send the others in statements of their own",
-            grammar.position(),
-        ));
-    }
-    Ok((change, list, column_at))
 }
 
 fn create_view(

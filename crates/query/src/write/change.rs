@@ -39,6 +39,7 @@ pub(crate) fn run(
         path,
         if_exists,
         change: TableChange::Set(list),
+        ..
     } = &mut written.change
     {
         match settings::of_table(&written.settings) {

@@ -3,6 +3,8 @@
 //! Does: fill in what an INSERT leaves out, and evaluate conditions on the rows that are about to be written. Does not: check
 //! types or NOT NULL (the engine does, whoever writes).
 
+mod altered;
+mod casts;
 mod new;
 mod numbers;
 
@@ -19,6 +21,7 @@ use nilometer_engine::{
     LogicalType, RelationSchema, TableSchema, TimeKind, enum_of_check,
 };
 
+pub(crate) use altered::look_at_rows;
 pub(crate) use new::check_new;
 use nilometer_service::ForeignKey;
 use nilometer_service::define::Numbered;
@@ -160,7 +163,9 @@ impl Rules {
     pub(super) fn asks_names(&self) -> bool {
         let defaults = self.columns.iter().filter_map(|it| it.default.as_deref());
         let mut others = defaults.filter(|default| Numbered::of(default).is_none());
-        others.any(|default| default.contains("nextval"))
+        // A label of an enumeration may be cast to it, which asks for the type.
+        let has_labels = self.checks.iter().any(|it| enum_of_check(it).is_some());
+        others.any(|default| has_labels || default.contains("nextval"))
     }
 
     fn default(&self, name: &str, writing: &Writing<'_>) -> Result<ast::Expr, Error> {

@@ -151,9 +151,9 @@ const REFUSED: &[Refused] = &[
         Some((1, 19)),
     ),
     (
-        "ALTER TABLE site ADD COLUMN x REAL",
-        "\"site\" is a relation: it has no time, no tags and no series, and its columns stay as they were made",
-        Some((1, 13)),
+        "ALTER TABLE site SET (retention = '1 day')",
+        "a table without a time has no settings; leave SET out",
+        None,
     ),
     (
         "ALTER TABLE cpu DROP COLUMN lood",

@@ -4,9 +4,11 @@
 
 pub(super) mod name;
 
+use std::sync::Arc;
+
 use nilometer_engine::{
-    ColumnKind, Declarations, Declared, DeclaredTable, Duplicates, LogicalType, NewRelation,
-    PhysicalType, TableSettings,
+    ColumnKind, Declarations, Declared, DeclaredTable, Duplicates, LogicalType, Lsn, NewRelation,
+    PhysicalType, TableSettings, Value,
 };
 
 use super::policies::PolicySettings;
@@ -16,6 +18,8 @@ use name::Path;
 /// What changes of an enumeration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EnumChange {
+    /// Says whose it is, which means nothing here: privileges are granted.
+    Owner,
     /// It gets another label.
     Add {
         /// The label.
@@ -141,7 +145,7 @@ pub enum Change {
         /// Any may be missing.
         if_exists: bool,
     },
-    /// Changes a table over time.
+    /// Changes a table or a relation.
     AlterTable {
         /// Its name.
         path: Path,
@@ -149,6 +153,8 @@ pub enum Change {
         if_exists: bool,
         /// What changes.
         change: TableChange,
+        /// The rows of a relation that the language has looked at, if it has: those that were written since have to be looked at again.
+        seen: Option<SeenRows>,
     },
     /// Says something of a table or relation, or of one of its columns.
     Comment {
@@ -262,16 +268,101 @@ pub enum Change {
     },
 }
 
-/// A change of one table over time.
+/// The rows of a relation as somebody looked at them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeenRows {
+    /// The LSN that they were seen at.
+    pub lsn: Lsn,
+    /// The rows.
+    pub rows: Arc<Vec<Arc<[Value]>>>,
+}
+
+/// A condition on rows or a foreign key that a table gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCheck {
+    /// Its name; `None` = the one that PostgreSQL would give it.
+    pub name: Option<String>,
+    /// The columns that it is called after then.
+    pub column: Option<String>,
+    /// The condition in SQL, or what keeps a foreign key.
+    pub expression: String,
+    /// Rows that are there are looked at.
+    pub is_valid: bool,
+}
+
+/// A change of one table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableChange {
     /// Adds a column.
     Add {
         /// The column.
         column: Column,
-        /// One that is there is no error.
+        /// One that is there is no error, and nothing is done.
         if_not_exists: bool,
+        /// Its keys and conditions.
+        with: Vec<TableChange>,
+        /// Values of the rows of a relation, in their order; none = they have none.
+        values: Vec<Value>,
     },
+    /// Several, one after the other, as one. Of a relation only.
+    Several(Vec<TableChange>),
+    /// A column has a value in every row, or need not.
+    NotNull {
+        /// Its name.
+        column: String,
+        /// Every row has one.
+        is_not_null: bool,
+    },
+    /// What new rows have where nothing is said.
+    Default {
+        /// The column.
+        column: String,
+        /// An expression; `None` = NULL.
+        to: Option<String>,
+        /// What the sequence of an identity is to be called, where that is said.
+        sequence: Option<String>,
+    },
+    /// A column numbers rows no more by itself.
+    DropIdentity {
+        /// Its name.
+        column: String,
+        /// One that does not is no error.
+        if_exists: bool,
+    },
+    /// Adds a key.
+    AddKey {
+        /// Its name; `None` = the one that PostgreSQL would give it.
+        name: Option<String>,
+        /// Its columns.
+        columns: Vec<String>,
+        /// The primary one.
+        is_primary: bool,
+    },
+    /// Adds a condition or a foreign key.
+    AddCheck(NewCheck),
+    /// Drops a key, a condition or a foreign key.
+    DropConstraint {
+        /// Its name.
+        name: String,
+        /// One that is not there is no error.
+        if_exists: bool,
+        /// Foreign keys that point to it go too.
+        cascades: bool,
+    },
+    /// Renames a key, a condition or a foreign key.
+    RenameConstraint {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        to: String,
+    },
+    /// Looks at the rows that are there.
+    Validate {
+        /// The condition or the foreign key.
+        name: String,
+    },
+    /// Says whose it is, which means nothing here: privileges are granted.
+    Owner,
     /// Drops a column.
     Drop {
         /// Its name.
@@ -294,6 +385,16 @@ pub enum TableChange {
         to: PhysicalType,
         /// The logical type over that; `None` = the stored one.
         of: Option<LogicalType>,
+        /// The CHECK that makes it one of an enumeration; `None` = it is of none.
+        label: Option<String>,
+        /// What becomes of its default; `None` = it stays as it is. The language says so.
+        default: Option<String>,
+        /// What values become, in SQL.
+        using: String,
+        /// The statement says so.
+        is_said: bool,
+        /// Values of the rows of a relation, in their order, where they are not what they were.
+        values: Option<Vec<Value>>,
     },
     /// Renames the table within its schema.
     Rename {

@@ -42,7 +42,7 @@ pub(super) fn make_sequences(
             continue;
         };
         if numbered.sequence.is_empty() {
-            numbered.sequence = sequences::make(engine, name, column, numbered.start)?;
+            numbered.sequence = sequences::make(engine, name, (column, None), numbered.start)?;
             said.default = Some(numbered.text());
             made.push(numbered.sequence);
             continue;
@@ -110,13 +110,14 @@ fn forget_all(
     numbered: &[(String, Numbered)],
 ) -> Result<(), EngineError> {
     let within = (name.database.as_str(), name.schema.as_str());
-    if !numbered.is_empty() {
-        let mut known = sequences::sequences(&engine.snapshot(), within.0, within.1);
-        // One that another table's column was given too is not this one's.
-        known.retain(|sequence| {
-            let mut own = numbered.iter();
-            own.any(|(column, it)| it.sequence == sequence.name && *column == sequence.of.1)
-        });
+    let mut known = sequences::sequences(&engine.snapshot(), within.0, within.1);
+    // One that another table's column was given too is not this one's.
+    known.retain(|sequence| {
+        let mut own = numbered.iter();
+        sequence.of.0 == name.table
+            || own.any(|(column, it)| it.sequence == sequence.name && *column == sequence.of.1)
+    });
+    if !known.is_empty() {
         let names: Vec<String> = known.into_iter().map(|it| it.name).collect();
         sequences::forget(engine, within, &names)?;
     }
@@ -150,6 +151,9 @@ pub(super) fn alter_sequence(
     let snapshot = engine.snapshot();
     let within = (name.database.as_str(), name.schema.as_str());
     if is_sequence(&snapshot, within, &name.table) {
+        if let Some(Some((table, column))) = &change.owned_by {
+            find_owner(&snapshot, within, (table, column))?;
+        }
         return sequences::alter(engine, name, change);
     }
     if if_exists {
@@ -158,6 +162,31 @@ pub(super) fn alter_sequence(
     let found = lookup::find_schema(&snapshot, within.0, within.1);
     found.map_err(|missing| missing.about(Part::Start))?;
     Err(sequences::unknown(&name.table).about(Part::Start))
+}
+
+/// Fails where there is no such column for a sequence to go with.
+fn find_owner(
+    snapshot: &Snapshot,
+    within: (&str, &str),
+    (table, column): (&str, &str),
+) -> Result<(), Error> {
+    let columns = match lookup::find_relation(snapshot, within.0, within.1, table) {
+        Some(reader) => reader.schema().shown_columns().schema,
+        None => {
+            let name = TableName {
+                database: within.0.to_owned(),
+                schema: within.1.to_owned(),
+                table: table.to_owned(),
+            };
+            let found = lookup::find_table(snapshot, &name);
+            let found = found.map_err(|missing| missing.about(Part::Other))?;
+            Arc::clone(&found.shown_columns().schema)
+        }
+    };
+    match columns.index_of(column) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(lookup::unknown_column(&columns, column).about(Part::Other)),
+    }
 }
 
 /// Drops sequences that number no column, once all are known to be there.
@@ -288,7 +317,7 @@ pub(super) fn create_index(
             (key, &named),
             |from, to| {
                 let (from, to) = (Owner::Relation(from), Owner::Relation(to));
-                indexes::handed_over(&engine.snapshot(), within, from, to)
+                indexes::handed_over(&engine.snapshot(), within, from, to, &[])
             },
         )?;
         return Ok(());

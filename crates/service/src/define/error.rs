@@ -34,6 +34,54 @@ pub enum DefineError {
         /// What is wrong.
         reason: String,
     },
+    /// A table has no such constraint.
+    #[error("constraint \"{name}\" of relation \"{table}\" does not exist")]
+    NoConstraint {
+        /// The table.
+        table: String,
+        /// The constraint.
+        name: String,
+    },
+    /// A table has a constraint of the name.
+    #[error("constraint \"{name}\" for relation \"{table}\" already exists; give it another name")]
+    ConstraintExists {
+        /// The table.
+        table: String,
+        /// The constraint.
+        name: String,
+    },
+    /// A constraint that cannot be as it is wanted.
+    #[error("{reason}")]
+    Constraint {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Values of a column do not become another type by themselves.
+    #[error("{reason}")]
+    NotCast {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A foreign key counts on a key or a column.
+    #[error(
+        "cannot drop {what} of table {table} because constraint {constraint} on table {from} depends on it; drop that first, or with it: CASCADE"
+    )]
+    CountedOn {
+        /// What is to go.
+        what: String,
+        /// Its table.
+        table: String,
+        /// The relation that points to it.
+        from: String,
+        /// Its foreign key.
+        constraint: String,
+    },
+    /// A table without a time would be left without a key, or cannot have what is asked for.
+    #[error("{reason}")]
+    Unsupported {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// Another relation's foreign key points to it.
     #[error(
         "cannot drop table {table} because constraint {constraint} on table {from} depends on it; drop that table first"
@@ -71,9 +119,7 @@ pub enum DefineError {
         views: usize,
     },
     /// It is a relation, and a table over time is wanted.
-    #[error(
-        "\"{name}\" is a relation: it has no time, no tags and no series, and its columns stay as they were made"
-    )]
+    #[error("\"{name}\" is a relation: it has no time, no tags and no series")]
     IsRelation {
         /// The relation.
         name: String,
@@ -440,6 +486,20 @@ pub enum DefineError {
     NothingGiven {
         /// `currval of sequence "s"`, or `lastval`.
         asked: String,
+    },
+    /// A column would have a name that the store keeps to itself.
+    #[error(
+        "the column name \"{column}\" conflicts with a system column name; give it another name"
+    )]
+    SystemColumn {
+        /// The column.
+        column: String,
+    },
+    /// A column numbers rows by itself, or does not, where it must not.
+    #[error("{reason}")]
+    Identity {
+        /// What is wrong, and what to do.
+        reason: String,
     },
     /// A way to count that there is not.
     #[error("the sequence cannot be: {reason}")]

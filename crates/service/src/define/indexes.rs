@@ -11,6 +11,7 @@ use nilometer_engine::{
 
 use super::kept::{Kept, Within, integer, text};
 use super::own_relations::INDEXES;
+use super::run::expression::{mentions, renamed};
 
 /// Names that are tried for an index without one.
 const NAMES_MAX: usize = 1000;
@@ -171,26 +172,61 @@ pub(super) fn keep(
     })
 }
 
-/// What gives the indexes of one to another, which stands in its place.
+/// What gives the indexes of one to another, which stands in its place; columns have other names there, or are gone, and so are
+/// their indexes then.
 pub(super) fn handed_over(
     snapshot: &Snapshot,
     within: Within<'_>,
     from: Owner,
     to: Owner,
+    columns: &[(String, Option<String>)],
 ) -> Vec<RelationChange> {
     let Some(reader) = KEPT.reader(snapshot, within) else {
         return Vec::new();
     };
     let (from, to) = (from.text(), to.text());
-    let mut rows = Vec::new();
+    let (mut rows, mut gone) = (Vec::new(), Vec::new());
     for row in reader.rows().iter().filter(|row| text(row, 1) == from) {
+        let mut names = text(row, 2).to_owned();
+        let mut definition = text(row, 3).to_owned();
+        let index = read(row);
+        let uses = |column: &str| {
+            index.columns.iter().flatten().any(|name| name == column)
+                || mentions(&index.definition, column)
+        };
+        let mut is_gone = false;
+        for (column, now) in columns {
+            match now {
+                None => is_gone |= uses(column),
+                Some(now) if now != column => {
+                    let parts = names.split('\n').map(|name| match name.strip_prefix('c') {
+                        Some(name) if name == column => format!("c{now}"),
+                        _ => name.to_owned(),
+                    });
+                    names = parts.collect::<Vec<_>>().join("\n");
+                    definition = renamed(&definition, column, now);
+                }
+                Some(_) => {}
+            }
+        }
+        if is_gone {
+            gone.push(vec![Value::from(index.name.as_str())]);
+            continue;
+        }
         let mut row = row.to_vec();
-        if let Some(owner) = row.get_mut(1) {
-            *owner = Value::from(to.as_str());
+        for (at, value) in [(1, &to), (2, &names), (3, &definition)] {
+            if let Some(cell) = row.get_mut(at) {
+                *cell = Value::from(value.as_str());
+            }
         }
         rows.push(row);
     }
-    vec![RelationChange::Replace(Arc::clone(reader.schema()), rows)]
+    let schema = reader.schema();
+    let mut changes = vec![RelationChange::Replace(Arc::clone(schema), rows)];
+    if !gone.is_empty() {
+        changes.push(RelationChange::Delete(Arc::clone(schema), gone));
+    }
+    changes
 }
 
 /// Forgets the indexes of a table or relation that is gone.

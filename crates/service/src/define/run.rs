@@ -4,6 +4,10 @@
 //! sync of the log, so it runs where blocking is allowed.
 
 mod alter;
+mod constraints;
+pub(super) mod expression;
+mod model;
+mod relation;
 
 use std::sync::Arc;
 
@@ -229,10 +233,8 @@ fn carry_out(
             path,
             if_exists,
             change,
-        } => match existing_table(engine, place.table(path)?, if_exists)? {
-            Some((name, table)) => alter::alter_table(engine, &name, &table, change),
-            None => Ok(()),
-        },
+            seen,
+        } => alter::alter(engine, place.table(path)?, if_exists, change, seen.as_ref()),
         Change::Comment { path, column, text } => comment(engine, place, path, column, text),
         Change::CreateView {
             path,

@@ -338,15 +338,16 @@ pub fn sequences(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Seque
     all
 }
 
-/// Makes the sequence of a column under the first name that is free, which is answered.
+/// Makes the sequence of a column under the name that is wanted, or the first that is free. Its name is answered.
 pub(super) fn make(
     engine: &Arc<Engine>,
     table: &TableName,
-    column: &str,
+    (column, wanted): (&str, Option<&str>),
     start: i64,
 ) -> Result<String, EngineError> {
     let within = (table.database.as_str(), table.schema.as_str());
-    let first = format!("{}_{column}_seq", table.table);
+    let usual = || format!("{}_{column}_seq", table.table);
+    let first = wanted.map_or_else(usual, str::to_owned);
     for nth in 0..NAMES_MAX {
         let name = match nth {
             0 => first.clone(),
@@ -399,6 +400,39 @@ pub(super) fn create(
     }
     engine.write_relations(&changes)?;
     Ok(())
+}
+
+/// What has the sequences of a table follow it and its columns to other names.
+pub(super) fn follow(
+    snapshot: &Snapshot,
+    within: Within<'_>,
+    (from, to): (&str, &str),
+    columns: &[(String, Option<String>)],
+) -> Vec<RelationChange> {
+    let Some(reader) = KEPT.reader(snapshot, within) else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    for row in reader.rows().iter().filter(|row| text(row, 3) == from) {
+        let column = text(row, 4);
+        let mut known = columns.iter();
+        let now = known.find(|(name, _)| name == column);
+        let now = now.and_then(|(_, now)| now.as_deref()).unwrap_or(column);
+        if now == column && from == to {
+            continue;
+        }
+        let mut row = row.to_vec();
+        for (at, value) in [(3, to), (4, now)] {
+            if let Some(cell) = row.get_mut(at) {
+                *cell = Value::from(value);
+            }
+        }
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    vec![RelationChange::Replace(Arc::clone(reader.schema()), rows)]
 }
 
 /// Forgets sequences of a schema.

@@ -12,6 +12,7 @@ use nilometer_engine::{
 use super::*;
 use crate::{Class, Error, Principal, Scope};
 
+mod altered;
 mod counting;
 mod unique;
 
@@ -63,6 +64,7 @@ fn alter(table: &str, change: TableChange) -> Change {
         path: table.into(),
         if_exists: false,
         change,
+        seen: None,
     }
 }
 
@@ -439,6 +441,8 @@ fn a_payload_schema_follows_its_columns_to_other_names() {
         TableChange::Add {
             column,
             if_not_exists,
+            with: Vec::new(),
+            values: Vec::new(),
         },
     ))
     .unwrap();

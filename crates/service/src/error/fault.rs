@@ -87,6 +87,8 @@ pub enum Fault {
     ObjectExists,
     /// A row points to none, or another one to it.
     ForeignKey,
+    /// A foreign key that points to no key.
+    InvalidForeignKey,
     /// A value for a column that is always generated.
     GeneratedAlways,
     /// A sequence has given its last number.
@@ -167,7 +169,12 @@ impl Fault {
                 Object::Index | Object::Type => Self::UnknownName,
                 Object::Function | Object::Procedure => Self::UnknownFunction,
             },
+            DefineError::NoConstraint { .. } => Self::UnknownName,
+            DefineError::SystemColumn { .. } => Self::ColumnExists,
+            DefineError::ForeignKey { .. } => Self::InvalidForeignKey,
+            DefineError::ConstraintExists { .. } => Self::ObjectExists,
             DefineError::SchemaInUse { .. }
+            | DefineError::CountedOn { .. }
             | DefineError::PointedTo { .. }
             | DefineError::TypeInUse { .. }
             | DefineError::NumbersColumn { .. }
@@ -179,8 +186,9 @@ impl Fault {
             | DefineError::StoredAnswers { .. } => Self::InUse,
             DefineError::Exhausted { .. } => Self::SequenceLimit,
             DefineError::BeyondSequence { .. } => Self::NumberRange,
-            DefineError::NothingGiven { .. } => Self::NotReady,
+            DefineError::NothingGiven { .. } | DefineError::Identity { .. } => Self::NotReady,
             DefineError::NotEmpty { .. }
+            | DefineError::Unsupported { .. }
             | DefineError::OtherKey { .. }
             | DefineError::NoTime { .. }
             | DefineError::OtherTime { .. }
@@ -212,6 +220,7 @@ impl Fault {
             | DefineError::IsView { .. }
             | DefineError::IsAggregate { .. }
             | DefineError::NoTimeType { .. }
+            | DefineError::NotCast { .. }
             | DefineError::NoTag { .. } => Self::Types,
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
@@ -219,7 +228,7 @@ impl Fault {
             | DefineError::PayloadSchema { .. }
             | DefineError::OverwritesRecords { .. }
             | DefineError::TimeColumn
-            | DefineError::ForeignKey { .. }
+            | DefineError::Constraint { .. }
             | DefineError::Routine { .. }
             | DefineError::Narrower { .. } => Self::Definition,
         }

@@ -5,6 +5,8 @@
 //! statement, in a transaction, so that what was looked at stays as it is until its end: the row that is pointed to is locked by both
 //! sides. Does not: defer anything to the end of a transaction, or look at tables over time.
 
+mod altered;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use nilometer_engine::{
 
 use crate::define::{DefineError, Object, Part, TableName, relations};
 use crate::error::Error;
+pub(crate) use altered::{check_altered, followed, look_up};
 
 /// What the CHECK of a foreign key calls: its columns, the relation, the columns there, what becomes of DELETE and of UPDATE.
 pub const REFERENCES: &str = "pg_references";
@@ -149,7 +152,7 @@ impl ForeignKey {
     ) -> Option<DefineError> {
         let targets = self.targets(to);
         let refuse = |reason: String| Some(DefineError::ForeignKey { reason });
-        if self.to_columns.is_empty() && to.row_number().is_some() {
+        if self.to_columns.is_empty() && (to.row_number().is_some() || targets.is_empty()) {
             return refuse(format!(
                 "there is no primary key for referenced table \"{}\"",
                 self.to

@@ -223,6 +223,7 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::ReadOnly => READ_ONLY,
         Fault::ObjectExists => "42710",
         Fault::ForeignKey => "23503",
+        Fault::InvalidForeignKey => "42830",
         Fault::GeneratedAlways => "428C9",
         Fault::SequenceLimit => "2200H",
         Fault::InvalidParameter => "22023",

@@ -378,11 +378,7 @@ impl NewRelation {
     fn numbered(&self, declared: &mut Declarations) -> Self {
         let mut new = self.clone();
         if new.primary_key.is_empty() {
-            new.columns.push(RelationColumn {
-                name: ROW_NUMBER.to_owned(),
-                kind: PhysicalType::I64,
-                nullable: false,
-            });
+            new.columns.push(RelationColumn::numbers());
             new.primary_key.push(ROW_NUMBER.to_owned());
             if !declared.columns.is_empty() {
                 declared.columns.push(Declared::default());

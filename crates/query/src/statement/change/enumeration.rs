@@ -42,6 +42,14 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
 pub(super) fn alter(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> {
     let path = grammar.path()?;
     let at = grammar.position();
+    if grammar.words(&["owner", "to"]) {
+        grammar.name()?;
+        let change = EnumChange::Owner;
+        return Ok(WrittenChange::of_path(&path, |path| Change::AlterEnum {
+            path,
+            change,
+        }));
+    }
     if !grammar.words(&["add", "value"]) {
         return Err(refused(
             "ALTER TYPE ... ADD VALUE is all that changes an enumeration: rows that are there keep their labels",

@@ -2,6 +2,7 @@
 //!
 //! Does: read columns and keys, and refuse what would not be checked. Does not: look names up, or make anything.
 
+mod added;
 mod foreign;
 mod keys;
 mod times;
@@ -28,6 +29,8 @@ use crate::statement::name::{Name, always_quoted, literal};
 use crate::statement::settings;
 use crate::statement::types::{self, Written};
 use crate::walk;
+use added::own_schema;
+pub(super) use added::{added_column, added_constraint, default_of, is_null};
 use keys::{check_column, check_key, make_tag, relation};
 use times::{declared_time, interval_ns, time_named, time_of};
 
@@ -90,6 +93,9 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> 
         }
     }
     grammar.expect(&Token::RParen)?;
+    for default in body.columns.iter_mut().filter_map(|it| it.default.as_mut()) {
+        *default = own_schema(default, &path);
+    }
     let with_at = grammar.position();
     let mut list = Vec::new();
     if grammar.word("with") {
@@ -242,31 +248,6 @@ fn is_in_order(body: &Body, time: usize) -> bool {
     ranks.map(|(at, column)| rank(at, column)).is_sorted()
 }
 
-/// Reads what follows ALTER TABLE ... ADD COLUMN; `None` = the time column.
-pub(super) fn added_column(grammar: &mut Grammar<'_>) -> Result<Option<Column>, Error> {
-    let mut body = Body::default();
-    column(grammar, &mut body)?;
-    if let Some(check) = body.checks.first() {
-        return Err(foreign::not_added(check));
-    }
-    if let Some(key) = body.keys.first() {
-        return Err(refused("a key is set when the table is made", key.at));
-    }
-    let Some(written) = body.columns.pop() else {
-        return Ok(None);
-    };
-    if written.name.text == TIME_COLUMN && written.of.time().is_some() {
-        return Ok(None);
-    }
-    if written.is_not_null {
-        return Err(refused(
-            "rows that are there have no value of it, so it cannot be NOT NULL; add it without",
-            written.type_at,
-        ));
-    }
-    with_time(written, None).map(Some)
-}
-
 /// A column, or a key over several.
 fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let at = grammar.position();
@@ -391,22 +372,25 @@ fn not_checked(word: &str, at: Option<Position>) -> Error {
     refused(&message, at)
 }
 
+/// The CHECK that makes a column one of an enumeration; `None` = it is of another type.
+pub(super) fn label_check(written: &DataType, column: &str) -> Option<String> {
+    let of = own_type(written)?;
+    let (of, column) = (literal(&of), always_quoted(column));
+    Some(format!("{ENUM_LABEL}({of}, {column})"))
+}
+
 /// A column with its type and what it says of itself.
 fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
     let name = grammar.name()?;
     let (written, type_at) = grammar.data_type()?;
     let serial = serial_type(&written);
-    let own = serial.is_none().then(|| own_type(&written)).flatten();
-    if let Some(of) = &own {
-        let expression = format!(
-            "{ENUM_LABEL}({}, {})",
-            literal(of),
-            always_quoted(&name.text)
-        );
+    let own = serial.is_none().then(|| label_check(&written, &name.text));
+    let own = own.flatten();
+    if let Some(expression) = &own {
         body.checks.push(WrittenCheck {
             name: None,
             column: Some(name.text.clone()),
-            expression,
+            expression: expression.clone(),
         });
     }
     let of = match (serial, own) {
@@ -462,7 +446,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         } else if grammar.word("generated") {
             let is_integer = matches!(of, Written::Logical(of) if of.is_integer())
                 || of == Written::Value(PhysicalType::I64);
-            let numbered = identity(grammar, at)?;
+            let (numbered, _) = identity(grammar, at)?;
             if !is_integer || serial.is_some() || default.is_some() {
                 return Err(refused(
                     "an identity column is SMALLINT, INTEGER or BIGINT and has no other default",
@@ -476,7 +460,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
         } else if grammar.words(&["default", "null"]) || grammar.word("null") {
             // That is how it is.
         } else if grammar.word("default") {
-            default = Some(default_of(&grammar.operand()?));
+            default = Some(self::default(&grammar.operand()?));
         } else {
             refuse_rest(grammar, at)?;
             break;
@@ -495,7 +479,7 @@ fn column(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
 
 /// A default as it is kept. The next number of a sequence of the table's schema is kept as that of SERIAL is, so that rows get their
 /// numbers many at a time.
-fn default_of(expression: &Expr) -> String {
+fn default(expression: &Expr) -> String {
     let numbered = || {
         let Expr::Function(function) = expression else {
             return None;
@@ -547,8 +531,11 @@ fn serial_type(written: &DataType) -> Option<Written> {
     }
 }
 
-/// What follows GENERATED.
-fn identity(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<Numbered, Error> {
+/// What follows GENERATED: how it numbers rows, and what its sequence is called where that is said.
+pub(super) fn identity(
+    grammar: &mut Grammar<'_>,
+    at: Option<Position>,
+) -> Result<(Numbered, Option<String>), Error> {
     let how = if grammar.word("always") {
         NumberedBy::Always
     } else if grammar.words(&["by", "default"]) {
@@ -563,7 +550,7 @@ fn identity(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<Numbered,
             at,
         ));
     }
-    let mut start = 1;
+    let (mut start, mut sequence) = (1, None);
     if grammar.token(&Token::LParen) {
         while !grammar.token(&Token::RParen) {
             let at = grammar.position();
@@ -571,17 +558,27 @@ fn identity(grammar: &mut Grammar<'_>, at: Option<Position>) -> Result<Numbered,
                 grammar.word("with");
                 start = i64::try_from(grammar.number()?)
                     .map_err(|_| refused("numbers start at 9223372036854775807 at most", at))?;
+            } else if grammar.words(&["sequence", "name"]) {
+                sequence = Some(grammar.path()?.last.text);
+            } else if grammar.words(&["no", "minvalue"])
+                || grammar.words(&["no", "maxvalue"])
+                || grammar.words(&["no", "cycle"])
+            {
+                // That is how it is.
+            } else if grammar.word("cache") {
+                // Numbers are made durable many at a time in any case.
+                grammar.number()?;
             } else if grammar.word("increment") {
                 grammar.word("by");
                 if grammar.number()? != 1 {
                     return Err(refused("numbers rise by one; leave INCREMENT out", at));
                 }
             } else {
-                return grammar.expected("START or INCREMENT");
+                return grammar.expected("START, INCREMENT or SEQUENCE NAME");
             }
         }
     }
-    Ok(Numbered::new(how, start))
+    Ok((Numbered::new(how, start), sequence))
 }
 
 /// What a column may say in other databases, and what would come of it here.

@@ -46,6 +46,17 @@ impl WrittenChange {
         }
     }
 
+    /// One of ours, which stands nowhere.
+    pub(crate) fn of_change(change: Change) -> Self {
+        Self {
+            change,
+            settings: Vec::new(),
+            start: None,
+            name: None,
+            other: None,
+        }
+    }
+
     /// With the place of its other name.
     pub(super) fn and(mut self, other: Option<Position>) -> Self {
         self.other = other;

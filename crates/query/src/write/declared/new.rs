@@ -41,7 +41,9 @@ pub(crate) async fn check_new(
     if !new.defaults.is_empty() {
         // A default stands alone: it sees no row.
         let text = format!("SELECT {}", new.defaults.join(", "));
-        planned(reading, place, &text).await?;
+        let mut asking = reading.clone();
+        asking.asks_names = true;
+        planned(&asking, place, &text).await?;
     }
     let is_condition = |check: &&Check| ForeignKey::of(check).is_none();
     let conditions = new.checks.iter().filter(is_condition);
@@ -144,17 +146,23 @@ fn new(change: &Change) -> Option<New<'_>> {
                 defaults: defaults(declared.columns.iter()),
             })
         }
-        Change::AlterTable {
-            path,
-            change: TableChange::Add { column, .. },
-            ..
-        } => Some(New {
+        Change::AlterTable { path, change, .. } => Some(New {
             table: &path.last,
             columns: Vec::new(),
             checks: &[],
-            defaults: defaults(std::iter::once(&column.declared)),
+            defaults: set_defaults(change),
         }),
         _ => None,
+    }
+}
+
+/// The defaults that a change of a table sets.
+fn set_defaults(change: &TableChange) -> Vec<&str> {
+    match change {
+        TableChange::Several(changes) => changes.iter().flat_map(set_defaults).collect(),
+        TableChange::Add { column, .. } => defaults(std::iter::once(&column.declared)),
+        TableChange::Default { to: Some(to), .. } if Numbered::of(to).is_none() => vec![to],
+        _ => Vec::new(),
     }
 }
 
@@ -176,7 +184,7 @@ fn time_field(time: Option<&DeclaredTime>) -> Field {
 }
 
 /// A column as it will be shown.
-fn field(name: &str, kind: PhysicalType, of: Option<LogicalType>) -> Field {
+pub(super) fn field(name: &str, kind: PhysicalType, of: Option<LogicalType>) -> Field {
     let kind = match (of, kind) {
         (Some(of), _) => of.shown_type(),
         (None, PhysicalType::I64) => DataType::Int64,

@@ -180,7 +180,7 @@ impl Rules {
         Ok((batch_of(columns, rows)?, others))
     }
 
-    async fn take(
+    pub(super) async fn take(
         &self,
         writing: &Writing<'_>,
         sequence: String,

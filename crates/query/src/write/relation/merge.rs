@@ -247,12 +247,31 @@ impl Merging {
         }
         conditions.insert(0, self.is_without_match()?);
         let query = select(items, vec![self.source.clone()], all_of(conditions))?;
-        let selected = rows(writing, query, fields, self.name.position).await?;
-        let (batch, _memory, writing) = selected;
+        let selected = rows(writing, query, fields, self.name.position).await;
+        let (batch, _memory, writing) = selected.map_err(|error| self.of_target(schema, error))?;
         let (batch, writing) = rules.inserted(writing, batch).await?;
         changes.rows += batch.num_rows();
         changes.new.extend(schema.rows_of(&batch)?);
         Ok(writing)
+    }
+
+    /// The error of a column that is not among those of the source, where it is one of the relation.
+    fn of_target(&self, schema: &RelationSchema, error: Error) -> Error {
+        let (name, position) = match &error {
+            Error::UnknownColumn { name, position, .. } => (name, *position),
+            _ => return error,
+        };
+        if schema.columns.iter().all(|column| column.name != *name) {
+            return error;
+        }
+        Error::Definition {
+            message: format!(
+                "WHEN NOT MATCHED has no row of \"{}\", so its column \"{name}\" has no value there; use the columns of the source",
+                self.name.table
+            ),
+            fault: Fault::UnknownTable,
+            position,
+        }
     }
 
     /// That a row of the source has no row of the relation.

@@ -71,7 +71,7 @@ pub(super) fn make_table(
     let place = (within.0, within.1, name.table.as_str());
     let table = engine.make_table_of_relation(place, &made)?;
     let (from, to) = (Owner::Relation(relation.id), Owner::Table(table.kept_id()));
-    let handed = indexes::handed_over(&engine.snapshot(), within, from, to);
+    let handed = indexes::handed_over(&engine.snapshot(), within, from, to, &[]);
     engine.write_relations(&handed)?;
     if let Some((key, columns)) = unique {
         make_unique(engine, name, &table, &key, &columns)?;

@@ -1,6 +1,7 @@
-//! Changes of one table over time: its columns, its name, its settings.
+//! Changes of one table: of a relation, or of a table over time with its columns, its name, its settings, its conditions.
 //!
-//! Does: what `ALTER TABLE` says, after asking who else counts on what is there. Does not: check who asks (`run.rs`).
+//! Does: what `ALTER TABLE` says, after asking who else counts on what is there. Does not: check who asks (`run.rs`), change relations
+//! (`relation.rs`), or look at rows: the language has looked at those of a table over time before a condition is added.
 
 use std::sync::Arc;
 
@@ -9,19 +10,44 @@ use nilometer_engine::{
 };
 
 use super::super::change::name::TableName;
-use super::super::change::{TableChange, TableSetting};
+use super::super::change::{SeenRows, TableChange, TableSetting};
 use super::super::error::{DefineError, Part};
 use super::super::hypertables::integer_now::is_integer;
-use super::super::place::must_be_new;
+use super::super::place::{existing_table, must_be_new};
 use super::super::records::lack_of_records;
 use super::super::views::kept as aggregates;
 use super::super::views::kept_rows::note_retention;
 use super::super::views::policies::check_retention;
-use super::super::{hypertables, lookup, payload};
-use super::{new_column, refuse_view};
+use super::super::{columns, hypertables, lookup, payload, views};
+use super::model::unsupported;
+use super::{constraints, new_column, refuse_view, relation};
 use crate::error::Error;
 
-pub(super) fn alter_table(
+/// Finds what is to be changed, and changes it.
+pub(super) fn alter(
+    engine: &Arc<Engine>,
+    name: TableName,
+    if_exists: bool,
+    change: TableChange,
+    seen: Option<&SeenRows>,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if let Some(reader) = lookup::find_relation(&snapshot, database, schema, table) {
+        return relation::alter_relation(engine, &name, &reader, change, seen);
+    }
+    let has_no_columns = views::view(&snapshot, database, schema, table).is_some()
+        || columns::is_sequence(&snapshot, (database, schema), table);
+    if change == TableChange::Owner && has_no_columns {
+        return Ok(());
+    }
+    match existing_table(engine, name, if_exists)? {
+        Some((name, table)) => alter_table(engine, &name, &table, change),
+        None => Ok(()),
+    }
+}
+
+fn alter_table(
     engine: &Arc<Engine>,
     name: &TableName,
     table: &TableSchema,
@@ -35,6 +61,7 @@ pub(super) fn alter_table(
         TableChange::Add {
             column,
             if_not_exists,
+            ..
         } => {
             let declared = &column.declared;
             let new =
@@ -64,9 +91,18 @@ pub(super) fn alter_table(
             column,
             to,
             of: logical,
+            default,
+            is_said,
+            ..
         } => {
             find_column(&column)?;
-            change_type(engine, name, table, &column, (to, logical))
+            if is_said {
+                return Err(unsupported(
+                    "USING is for tables without a time; add a column, write its values with UPDATE, and drop the first"
+                        .to_owned(),
+                ));
+            }
+            change_type(engine, name, table, &column, (to, logical, default))
         }
         TableChange::Rename { to } => {
             let snapshot = engine.snapshot();
@@ -76,6 +112,12 @@ pub(super) fn alter_table(
             Ok(engine.rename_table(database, schema, of, &to)?)
         }
         TableChange::Set(list) => set(engine, name, table, list),
+        TableChange::Owner => Ok(()),
+        TableChange::Several(_) => Err(unsupported(
+            "a table over time takes one change at a time; send the others in statements of their own"
+                .to_owned(),
+        )),
+        of_constraint => constraints::alter(engine, name, table, of_constraint),
     }
 }
 
@@ -85,7 +127,7 @@ fn change_type(
     name: &TableName,
     table: &TableSchema,
     column: &str,
-    (to, logical): (PhysicalType, Option<LogicalType>),
+    (to, logical, default): (PhysicalType, Option<LogicalType>, Option<String>),
 ) -> Result<(), Error> {
     let (database, schema, of) = (&name.database, &name.schema, &name.table);
     let known = table.shown(column).and_then(ColumnDef::of);
@@ -113,6 +155,9 @@ fn change_type(
     Ok(
         engine.declare_column(database, schema, of, column, |declared| {
             declared.of = logical;
+            if default.is_some() {
+                declared.default = default;
+            }
         })?,
     )
 }

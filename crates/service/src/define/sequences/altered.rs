@@ -14,7 +14,7 @@ use crate::define::kept::{integer, text};
 use crate::error::Error;
 
 /// What ALTER SEQUENCE says; what it does not say stays.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SequenceChange {
     /// From one number to the next.
     pub increment: Option<i64>,
@@ -28,6 +28,8 @@ pub struct SequenceChange {
     pub cycles: Option<bool>,
     /// The number that comes next; `None` in it = that of the start.
     pub restart: Option<Option<i64>>,
+    /// The table and the column of its schema that it goes with; `None` in it = it stands for itself.
+    pub owned_by: Option<Option<(String, String)>>,
 }
 
 impl SequenceChange {
@@ -88,6 +90,17 @@ pub(in crate::define) fn alter(
         for (at, value) in [(1, made.max(integer(&row, 1).saturating_add(1))), (2, next)] {
             if let Some(cell) = row.get_mut(at) {
                 *cell = Value::from(value);
+            }
+        }
+        if let Some(owner) = &change.owned_by {
+            let (table, column) = match owner {
+                Some((table, column)) => (table.as_str(), column.as_str()),
+                None => ("", ""),
+            };
+            for (at, value) in [(3, table), (4, column)] {
+                if let Some(cell) = row.get_mut(at) {
+                    *cell = Value::from(value);
+                }
             }
         }
         let reader = KEPT.reader(&snapshot, place.within);

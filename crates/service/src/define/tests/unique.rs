@@ -13,14 +13,14 @@ use super::super::*;
 use super::create_database;
 use crate::{Error, Principal, Scope};
 
-fn open(disk: &FaultyDisk) -> Arc<Engine> {
+pub(super) fn open(disk: &FaultyDisk) -> Arc<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let clock = Arc::new(SystemClock);
     let engine = Engine::open(disk, clock, FilePath::new("/data"), Options::default());
     Arc::new(engine.unwrap())
 }
 
-fn change(engine: &Arc<Engine>, change: Change) -> Result<(), Error> {
+pub(super) fn change(engine: &Arc<Engine>, change: Change) -> Result<(), Error> {
     run(
         engine,
         &Principal::anyone(),
@@ -29,7 +29,7 @@ fn change(engine: &Arc<Engine>, change: Change) -> Result<(), Error> {
     )
 }
 
-fn index(name: &str, is_unique: bool, column: &str) -> Change {
+pub(super) fn index(name: &str, is_unique: bool, column: &str) -> Change {
     Change::CreateIndex {
         path: "r".into(),
         new: NewIndex {
@@ -43,7 +43,7 @@ fn index(name: &str, is_unique: bool, column: &str) -> Change {
 }
 
 /// Three rows, and a plain index on each column.
-fn filled(disk: &FaultyDisk) -> Arc<Engine> {
+pub(super) fn filled(disk: &FaultyDisk) -> Arc<Engine> {
     let engine = open(disk);
     change(&engine, create_database("d")).unwrap();
     let column = |name: &str| RelationColumn {
@@ -73,7 +73,7 @@ fn filled(disk: &FaultyDisk) -> Arc<Engine> {
     engine
 }
 
-fn insert(engine: &Arc<Engine>, row: [i64; 3]) -> Result<(), EngineError> {
+pub(super) fn insert(engine: &Arc<Engine>, row: [i64; 3]) -> Result<(), EngineError> {
     let relation = engine.snapshot().relation("d", "public", "r").unwrap();
     let rows = vec![row.map(Value::I64).to_vec()];
     let insert = RelationChange::Insert(Arc::clone(relation.schema()), rows);

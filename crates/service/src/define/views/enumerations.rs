@@ -169,7 +169,10 @@ pub(in crate::define) fn alter(
         label,
         if_not_exists,
         beside,
-    } = change;
+    } = change
+    else {
+        return Ok(());
+    };
     check_label(&label)?;
     if known.place(&label).is_some() {
         if if_not_exists {

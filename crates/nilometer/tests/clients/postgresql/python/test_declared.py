@@ -263,6 +263,35 @@ class Numbers(TableTest):
         self.assertEqual(names, [("one_a",), ("owned_pkey",), ("owned_plain",)])
         self.assertEqual(self.rows("SELECT * FROM owned ORDER BY id"), [(1, 10, 7), (2, 20, 7), (3, None, 8), (4, None, 9)])
 
+    def test_constraints_that_are_added_look_at_the_rows_that_are_there(self):
+        self.connection.execute("CREATE TABLE owned (id integer PRIMARY KEY, a integer, b text)")
+        self.connection.execute("INSERT INTO owned VALUES (1, 10, 'x'), (2, 10, NULL), (3, 4, 'y')")
+        for change, code in [
+            ("ADD CONSTRAINT large CHECK (a > 5)", "23514"),
+            ("ADD UNIQUE (a)", "23505"),
+            ("ALTER COLUMN b SET NOT NULL", "23502"),
+            ("ADD COLUMN c integer NOT NULL", "23502"),
+            ("ADD FOREIGN KEY (a) REFERENCES owned", "23503"),
+            ("ADD FOREIGN KEY (a) REFERENCES owned (a)", "42830"),
+            ("ADD PRIMARY KEY (a)", "42P16"),
+            ("ALTER COLUMN id DROP NOT NULL", "42P16"),
+            ("ADD CONSTRAINT owned_pkey CHECK (a > 0)", "42710"),
+            ("DROP CONSTRAINT nowhere", "42704"),
+            ("DROP COLUMN nowhere", "42703"),
+            ("ADD COLUMN b integer", "42701"),
+            ("ALTER COLUMN b TYPE integer", "42804"),
+            ("ADD COLUMN d integer DEFAULT 3 CHECK (d > 5)", "23514"),
+        ]:
+            with self.subTest(change):
+                self.refused("ALTER TABLE owned " + change, code)
+        self.connection.execute("ALTER TABLE owned ADD COLUMN c numeric(5,2) DEFAULT 1.5 NOT NULL, ADD CONSTRAINT some CHECK (a + c > 5)")
+        self.assertEqual(self.rows("SELECT * FROM owned ORDER BY id"), [
+            (1, 10, "x", Decimal("1.50")), (2, 10, None, Decimal("1.50")), (3, 4, "y", Decimal("1.50")),
+        ])
+        with self.assertRaises(errors.CheckViolation) as refused:
+            self.connection.execute("INSERT INTO owned VALUES (4, 3)")
+        self.assertEqual(refused.exception.diag.constraint_name, "some")
+
 
 class Asyncpg(unittest.TestCase):
     def test_values_come_back_as_they_went(self):

@@ -1,8 +1,7 @@
-//! REFERENCES and FOREIGN KEY in the definition of a table without a time.
+//! REFERENCES and FOREIGN KEY in the definition of a table without a time, and of ALTER TABLE.
 //!
 //! Does: read them into the CHECK that keeps them. Does not: find what they point to (`nilometer_service` does), or defer them.
 
-use nilometer_engine::ENUM_LABEL;
 use nilometer_service::{ForeignKey, OnChange, REFERENCES};
 
 use super::super::written::refused;
@@ -120,27 +119,4 @@ pub(super) fn refuse_in_table(body: &Body, start: Option<Position>) -> Result<()
         ));
     }
     Ok(())
-}
-
-/// Why a condition of a column that is added is refused.
-pub(super) fn not_added(check: &WrittenCheck) -> Error {
-    if check.expression.starts_with(REFERENCES) {
-        return refused(
-            "a foreign key is set when the table is made, among tables without a time",
-            None,
-        );
-    }
-    if check.expression.starts_with(ENUM_LABEL) {
-        return refused(
-            "a column of an enumeration is there from the start; make the table with it, or add the column as TEXT",
-            None,
-        );
-    }
-    refused(
-        &format!(
-            "rows that are there would not be looked at, so CHECK ({}) is set when the table is made",
-            check.expression
-        ),
-        None,
-    )
 }
