@@ -13,7 +13,7 @@ use nilometer_engine::{Duplicates, Sequenced, TableSchema};
 
 use super::declared::Rules;
 use super::rows::{batch_of, fitted};
-use super::source::table_of_insert;
+use super::source::{row_of_defaults, table_of_insert};
 use super::stored::Stored;
 use super::values;
 use super::writer::Writer;
@@ -45,6 +45,7 @@ pub(crate) async fn insert(
         return Box::pin(super::relation::insert(writing, insert, names, schema)).await;
     }
     let table = writing.table(&name)?;
+    write_out_defaults(&mut insert, &table.shown_columns().schema)?;
     let whose = overriding::of(&mut insert);
     let rules = Rules::of_table(&table).at(&name).overriding(whose);
     writing.reading.asks_names |= rules.asks_names();
@@ -74,6 +75,14 @@ pub(crate) async fn insert(
     };
     let written = writing.store(rows).await?;
     Ok((written, writing))
+}
+
+/// Writes out `DEFAULT VALUES` of a table with these columns: DEFAULT for each of them.
+pub(super) fn write_out_defaults(insert: &mut Insert, columns: &Schema) -> Result<(), Error> {
+    if insert.source.is_none() && !columns.fields().is_empty() {
+        insert.source = Some(Box::new(row_of_defaults(columns.fields().len())?));
+    }
+    Ok(())
 }
 
 /// What is to be inserted.

@@ -132,6 +132,17 @@ pub(crate) fn select(
     Err(Error::internal("a SELECT that is none"))
 }
 
+/// The row of an INSERT that says no value of so many columns: `VALUES (DEFAULT, DEFAULT)`.
+pub(crate) fn row_of_defaults(columns: usize) -> Result<ast::Query, Error> {
+    let text = format!("VALUES ({})", vec!["DEFAULT"; columns].join(", "));
+    let parsed = Parser::parse_sql(&GenericDialect {}, &text);
+    let parsed = parsed.map_err(|error| Error::internal(error.to_string()))?;
+    match parsed.into_iter().next() {
+        Some(ast::Statement::Query(query)) => Ok(*query),
+        _ => Err(Error::internal("VALUES that are none")),
+    }
+}
+
 /// A column of a table by its name as it is.
 pub(crate) fn column(name: &str) -> ast::Expr {
     ast::Expr::Identifier(ast::Ident::with_quote('"', name))

@@ -17,7 +17,7 @@ use nilometer_engine::{
 };
 
 use super::super::declared::Rules;
-use super::super::insert::{named_columns, rows, source_of, unsupported};
+use super::super::insert::{named_columns, rows, source_of, unsupported, write_out_defaults};
 use super::super::rows::{execution, named_as};
 use super::super::source::select;
 use super::super::update::assigned;
@@ -55,7 +55,9 @@ pub(crate) async fn insert<'a>(
     (name, called): (&TableName, &Ident),
     schema: Arc<RelationSchema>,
 ) -> Result<(u64, Writing<'a>), Error> {
-    let columns = named_columns(&insert, &schema.shown_columns().schema)?;
+    let shown = schema.shown_columns().schema;
+    write_out_defaults(&mut insert, &shown)?;
+    let columns = named_columns(&insert, &shown)?;
     let whose = overriding::of(&mut insert);
     let rules = Rules::of_relation(&schema).at(name).overriding(whose);
     writing.reading.asks_names |= rules.asks_names();
