@@ -612,8 +612,24 @@ fn spell_call(expr: &mut Expr) {
             *expr = numbers(array);
         }
         ("_pg_expandarray", [array]) => *expr = call("unnest", vec![array.clone()]),
+        // No table is a part of another.
+        ("pg_partition_ancestors", [_]) => *expr = no_rows(),
         _ => {}
     }
+}
+
+/// No row of the number of an object, in a SELECT list.
+fn no_rows() -> Expr {
+    let comma = Expr::value(Value::SingleQuotedString(",".to_owned()));
+    let none = call("string_to_array", vec![null(), comma]);
+    call("unnest", vec![cast(none, bigints())])
+}
+
+fn bigints() -> DataType {
+    DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
+        Box::new(DataType::BigInt(None)),
+        None,
+    ))
 }
 
 /// `ARRAY (SELECT value ... ORDER BY ...)` as an aggregate in a subselect; `None` = it is of another form.
