@@ -40,7 +40,7 @@ pub(crate) use clauses::{explain_options, insert_alias, merge, overriding};
 pub(crate) use enums::casts_to_own;
 pub(crate) use operators::exists::question_marks;
 pub(crate) use operators::symmetric::between_symmetric;
-use operators::{any, like, modulo, precedence, similar, symmetric};
+use operators::{any, like, modulo, others, precedence, similar, symmetric};
 
 /// Puts conditions together as `PostgreSQL` reads them, in a statement whose parameters have no values yet: their types come from
 /// where they stand.
@@ -61,6 +61,12 @@ pub(super) fn conditions(statement: &mut ast::Statement) {
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
+    // All of them before anything else, which looks at the operands.
+    let _ = walk::expressions_mut(statement, &mut |expr| {
+        precedence::rebalance(expr);
+        others::rebalance(expr);
+        ControlFlow::Continue(())
+    });
     let mut chains = Chains {
         copies: rows::Copies::new(),
         failed: None,
@@ -73,7 +79,6 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     let summaries = summaries::Named::in_statement(statement);
     let _ = walk::expressions_mut(statement, &mut |expr| {
         summaries.rewrite(expr);
-        precedence::rebalance(expr);
         modulo::rewrite(expr);
         arrays::rewrite(expr);
         any::rewrite(expr);
