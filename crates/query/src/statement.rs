@@ -8,7 +8,6 @@ mod filled;
 mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
-pub(crate) mod parameter_types;
 pub(crate) mod params;
 pub(crate) mod rewrite;
 pub(crate) mod routine;

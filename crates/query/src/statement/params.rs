@@ -3,6 +3,8 @@
 //! Does: put the values into the parsed statement as literals, so that what plans or writes it sees no difference. Does
 //! not: put text into text; a value never becomes SQL.
 
+pub(crate) mod types;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{

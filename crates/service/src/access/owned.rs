@@ -1,4 +1,4 @@
-//! What was made by a user and runs with their privileges: functions, procedures and background jobs, which keep the name.
+//! Functions, procedures and background jobs of a user: they run with the privileges of whoever made them, and keep the name.
 //!
 //! Does: find it. Does not: know tables and views, which belong to nobody.
 

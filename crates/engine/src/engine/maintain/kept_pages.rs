@@ -1,4 +1,4 @@
-//! Which flash pages of a head stand as they are in a file of their own, and which of its rows that leaves.
+//! Flash pages that stand as they are in a file of their own, and the rows of a head that are left beside them.
 //!
 //! Does: hold every block of a page against the rows of the head, after its deletes: where the rows in the block's span of time are
 //! those of the block, value by value, the block stands for them. Does not: trust that rows came from the page: whatever happened to

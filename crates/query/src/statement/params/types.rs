@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_engine::SQL_TYPE;
 use nilometer_service::{Param, Params};
 
-use super::name::Name;
-use super::rewrite::acquisition::time_of;
+use crate::statement::name::Name;
+use crate::statement::rewrite::acquisition::time_of;
 use crate::walk;
 
 /// The most parameters that a statement has.
