@@ -170,18 +170,17 @@ fn find_owner(
     within: (&str, &str),
     (table, column): (&str, &str),
 ) -> Result<(), Error> {
-    let columns = match lookup::find_relation(snapshot, within.0, within.1, table) {
-        Some(reader) => reader.schema().shown_columns().schema,
-        None => {
-            let name = TableName {
-                database: within.0.to_owned(),
-                schema: within.1.to_owned(),
-                table: table.to_owned(),
-            };
-            let found = lookup::find_table(snapshot, &name);
-            let found = found.map_err(|missing| missing.about(Part::Other))?;
-            Arc::clone(&found.shown_columns().schema)
-        }
+    let columns = if let Some(reader) = lookup::find_relation(snapshot, within.0, within.1, table) {
+        reader.schema().shown_columns().schema
+    } else {
+        let name = TableName {
+            database: within.0.to_owned(),
+            schema: within.1.to_owned(),
+            table: table.to_owned(),
+        };
+        let found = lookup::find_table(snapshot, &name);
+        let found = found.map_err(|missing| missing.about(Part::Other))?;
+        Arc::clone(&found.shown_columns().schema)
     };
     match columns.index_of(column) {
         Ok(_) => Ok(()),

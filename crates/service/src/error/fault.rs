@@ -169,7 +169,7 @@ impl Fault {
                 Object::Index | Object::Type => Self::UnknownName,
                 Object::Function | Object::Procedure => Self::UnknownFunction,
             },
-            DefineError::NoConstraint { .. } => Self::UnknownName,
+            DefineError::NoConstraint { .. } | DefineError::NoPolicy { .. } => Self::UnknownName,
             DefineError::SystemColumn { .. } => Self::ColumnExists,
             DefineError::ForeignKey { .. } => Self::InvalidForeignKey,
             DefineError::ConstraintExists { .. } => Self::ObjectExists,
@@ -204,7 +204,6 @@ impl Fault {
             | DefineError::IsDimension { .. }
             | DefineError::HasPolicy { .. } => Self::TableExists,
             DefineError::NoHypertable { .. } | DefineError::NoChunk { .. } => Self::UnknownTable,
-            DefineError::NoPolicy { .. } => Self::UnknownName,
             DefineError::NoRange
             | DefineError::Policy { .. }
             | DefineError::TimeBound { .. }

@@ -16,7 +16,6 @@ use crate::define::{columns, lookup};
 use crate::error::Error;
 use crate::write::references::REFERENCES;
 
-#[expect(clippy::too_many_lines, reason = "a flat list of changes")]
 pub(super) fn alter(
     engine: &Arc<Engine>,
     name: &TableName,
@@ -161,19 +160,16 @@ fn add_check(
                 .to_owned(),
         ));
     }
-    let called = match check.name {
-        Some(called) => {
-            refuse_taken(table, &called)?;
-            called
-        }
-        None => {
-            let column = check.column.map_or_else(String::new, |it| format!("_{it}"));
-            let first = format!("{}{column}_check", table.name);
-            let more = (1..).map(|n| format!("{first}{n}"));
-            let mut all = std::iter::once(first.clone()).chain(more);
-            let free = all.find(|name| !has_check(table, name));
-            free.unwrap_or_default()
-        }
+    let called = if let Some(called) = check.name {
+        refuse_taken(table, &called)?;
+        called
+    } else {
+        let column = check.column.map_or_else(String::new, |it| format!("_{it}"));
+        let first = format!("{}{column}_check", table.name);
+        let more = (1..).map(|n| format!("{first}{n}"));
+        let mut all = std::iter::once(first.clone()).chain(more);
+        let free = all.find(|name| !has_check(table, name));
+        free.unwrap_or_default()
     };
     declare(engine, name, |said| {
         said.checks.push(Check {

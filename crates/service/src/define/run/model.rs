@@ -272,13 +272,12 @@ impl Model {
                     to.clone_into(&mut key.to);
                     check.expression = key.expression();
                 }
-                Some(_) => {}
                 None if enum_of_check(check).is_none()
                     && self.columns.iter().all(|it| it.name != from) =>
                 {
                     check.expression = renamed(&check.expression, &from, to);
                 }
-                None => {}
+                _ => {}
             }
         }
     }
