@@ -299,16 +299,7 @@ impl Sql {
         if self.read_only && statement.writes() {
             return Err(Error::ReadOnly);
         }
-        let shown = statement.shown();
-        let mut running = self.start(database, shown.as_deref().unwrap_or(sql));
-        if let Statement::Query(question) = &statement
-            && analyzed::is_analyze(&question.statement)
-        {
-            running = running.timed(Some(&timings));
-        }
-        if statement.needs_memory() {
-            running.begin().await?;
-        }
+        let running = self.begun(database, sql, &statement, &timings).await?;
         if asks_acquisition {
             self.complete_acquisitions().await?;
         }
@@ -411,6 +402,27 @@ impl Sql {
         let statements = &self.shared().statements;
         let running = statements.start(database, sql, &self.caller);
         running.timed(self.timings.as_ref())
+    }
+
+    /// The same of a statement, once there is memory for it.
+    async fn begun(
+        &self,
+        database: &str,
+        sql: &str,
+        statement: &Statement,
+        timings: &Arc<Timings>,
+    ) -> Result<Running, Error> {
+        let shown = statement.shown();
+        let mut running = self.start(database, shown.as_deref().unwrap_or(sql));
+        if let Statement::Query(question) = statement
+            && analyzed::is_analyze(&question.statement)
+        {
+            running = running.timed(Some(timings));
+        }
+        if statement.needs_memory() {
+            running.begin().await?;
+        }
+        Ok(running)
     }
 
     /// The newest snapshot.

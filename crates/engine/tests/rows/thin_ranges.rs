@@ -6,6 +6,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::format_push_string,
+    clippy::cast_possible_truncation,
     reason = "a failed unwrap is the report, and the bodies are small"
 )]
 

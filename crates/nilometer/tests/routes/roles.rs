@@ -45,8 +45,11 @@ async fn peopled() -> Server {
     server
 }
 
+/// Who asks (a name and a password), a statement, and the status of its answer.
+type Asked<'a> = (Option<(&'a str, &'a str)>, &'a str, u16);
+
 /// What each statement is answered with, one after the other.
-async fn answered(server: &Server, all: &[(Option<(&str, &str)>, &str, u16)]) {
+async fn answered(server: &Server, all: &[Asked<'_>]) {
     for (who, statement, status) in all {
         let answer = sql(server, *who, statement).await;
         assert_eq!(answer.status, *status, "{statement}: {}", answer.text());

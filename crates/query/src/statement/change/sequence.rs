@@ -12,6 +12,10 @@ use crate::statement::grammar::Grammar;
 
 /// What a statement says.
 #[derive(Default)]
+#[expect(
+    clippy::option_option,
+    reason = "nothing said, NONE, and a column are three things, as in `SequenceChange`"
+)]
 struct Options {
     start: Option<i64>,
     increment: Option<i64>,

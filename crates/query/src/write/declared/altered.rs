@@ -372,19 +372,13 @@ impl Rows {
             || Field::new(name, array.data_type().clone(), true),
             |field| field.as_ref().clone(),
         );
-        match at {
-            Some(at) => {
-                for (place, field) in fields.iter_mut().enumerate().filter(|(it, _)| *it == at) {
-                    *field = shown.clone();
-                    if let Some(cell) = columns.get_mut(place) {
-                        *cell = Arc::clone(&array);
-                    }
-                }
+        if let Some(at) = at {
+            if let (Some(field), Some(column)) = (fields.get_mut(at), columns.get_mut(at)) {
+                (*field, *column) = (shown, array);
             }
-            None => {
-                fields.push(shown);
-                columns.push(array);
-            }
+        } else {
+            fields.push(shown);
+            columns.push(array);
         }
         self.shown = batch(Schema::new(fields), columns, rows)?;
         Ok(stored

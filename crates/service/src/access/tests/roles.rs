@@ -248,6 +248,7 @@ async fn grants_follow_their_table_and_schema_and_go_with_them() {
         path: "t".into(),
         if_exists: false,
         change: TableChange::Rename { to: "u".to_owned() },
+        seen: None,
     })
     .unwrap();
     assert!(!granted(&engine, "t") && granted(&engine, "u"));

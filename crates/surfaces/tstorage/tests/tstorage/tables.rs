@@ -225,6 +225,7 @@ fn set_payload(server: &Server, text: &str) {
         path: "records".into(),
         if_exists: false,
         change: TableChange::Set(vec![TableSetting::TstoragePayload(text.to_owned())]),
+        seen: None,
     };
     let scope = Scope::of_database("tstorage");
     run(&server.engine, &Principal::anyone(), &scope, change).unwrap();
