@@ -152,6 +152,39 @@ fn old_partitions_go_as_time_passes_and_stay_away() {
     assert_eq!(rows(&engine), 48);
 }
 
+/// Flash pages of nine days are one group of a file, and so are few rows of many days that were merged: all of them stayed until the
+/// newest was too old.
+#[test]
+fn rows_of_many_partitions_in_one_group_go_each_in_its_time() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let clock = Arc::new(HandClock::default());
+    clock.wall.store(START + 50 * DAY, Ordering::Relaxed);
+    let options = Options {
+        compaction: CompactionOptions {
+            partition_rows_min: 1000,
+            ..CompactionOptions::default()
+        },
+        ..Options::default()
+    };
+    let shared: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
+    let engine = Arc::new(Engine::open(disk, shared, Path::new("/d"), options).unwrap());
+    engine.create_database("d").unwrap();
+    write(&engine, 0..50);
+    engine.flush().unwrap();
+    assert_eq!(engine.metrics().partitions, 0, "a file of rows of any time");
+    let settings = TableSettings {
+        retention_ns: Some(3 * DAY),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "m", settings).unwrap();
+    assert_eq!(maintain(&engine), 1);
+    assert_eq!(rows(&engine), 72, "days 47 to 49");
+    clock.pass(1);
+    assert_eq!(maintain(&engine), 1);
+    assert_eq!(rows(&engine), 48);
+    assert_eq!(maintain(&engine), 0, "once is enough");
+}
+
 /// A machine's clock said 2036 for a minute after a battery change, and years of data were gone.
 #[test]
 fn a_jump_of_the_clock_pauses_retention_until_somebody_accepts_it() {

@@ -195,7 +195,7 @@ pub(super) fn run(
             Ok(store::put_grant(engine, &user, grant.place(), after)?)
         }
         UserChange::CreateRole { name, options } => create_role(engine, name, &options),
-        UserChange::AlterRole { name, options } => alter_role(engine, &name, &options),
+        UserChange::AlterRole { name, options } => alter_role(engine, principal, &name, &options),
         UserChange::RenameRole { name, to } => rename_role(engine, principal, &name, &to),
         UserChange::DropRoles { names, if_exists } => {
             drop_roles(engine, principal, names, if_exists)
@@ -308,8 +308,25 @@ fn create_role(engine: &Arc<Engine>, name: String, options: &RoleOptions) -> Res
     Ok(store::put_user(engine, &user, &verifiers)?)
 }
 
-fn alter_role(engine: &Arc<Engine>, name: &str, options: &RoleOptions) -> Result<(), Error> {
+fn alter_role(
+    engine: &Arc<Engine>,
+    principal: &Principal,
+    name: &str,
+    options: &RoleOptions,
+) -> Result<(), Error> {
     let before = existing(engine, name)?;
+    // So that there always is an administrator: without one, whoever comes first makes themselves the next.
+    if principal.name() == Some(name) && before.is_admin {
+        let what = match (options.is_admin, options.can_login) {
+            (Some(false), _) => Some("made no administrator"),
+            (_, Some(false)) => Some("kept from logging in"),
+            _ => None,
+        };
+        if let Some(what) = what {
+            let name = name.to_owned();
+            return Err(RoleError::Own { name, what }.into());
+        }
+    }
     let verifiers = match &options.password {
         Some(password) => Verifiers::of_new(password)?,
         None => store::verifiers(&engine.snapshot(), name).ok_or_else(|| unknown(engine, name))?,

@@ -394,8 +394,14 @@ pub fn write_relations(
         Some(transaction) => Arc::clone(transaction),
         None => engine.begin()?,
     };
+    let place = own.savepoint()?;
     let statement = Statement { own: &own, within };
-    statement.write(snapshot, changes)?;
+    if let Err(error) = statement.write(snapshot, changes) {
+        // Rows are written before it is known that another's transaction has to be waited for, and the statement begins again then.
+        own.rollback_to(&place)?;
+        return Err(error);
+    }
+    drop(place);
     if transaction.is_none() {
         own.commit()?;
     }

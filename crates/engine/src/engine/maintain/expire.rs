@@ -152,20 +152,24 @@ impl Jobs {
     }
 }
 
-/// The last time of the last partition of a table whose every possible row is older than `cutoff`.
+/// The last time of the last partition of a table whose every possible row is older than `cutoff`, where there may be one.
 fn last_expired(state: &State, table: &TableSchema, cutoff: i64) -> Option<i64> {
     let interval = table.settings.partition_interval_ns.max(1);
     let own = state.version.windows.iter();
     let own = own.filter(|window| window.table == table.id);
     let explicit = own.map(Window::last);
-    // Rows that have no partition of their own yet go by the one that they would have.
+    // Rows that have no partition of their own yet go by the one that they would have, each by itself: a group of flash pages, or of few
+    // rows that were merged, has rows of many.
+    let whole = cutoff.div_euclid(interval).saturating_mul(interval);
+    let whole = whole.saturating_sub(1);
     let mixed = state.version.segments.iter();
     let mixed = mixed.filter(|segment| segment.meta.home == Home::Mixed);
     let implied = mixed
         .flat_map(|segment| segment.groups(table.id))
-        .map(|(_, group)| {
+        .filter_map(|(_, group)| {
             let next = group.max_time.div_euclid(interval).saturating_add(1);
-            next.saturating_mul(interval).saturating_sub(1)
+            let last = next.saturating_mul(interval).saturating_sub(1).min(whole);
+            (group.min_time <= last).then_some(last)
         });
     explicit.chain(implied).filter(|&last| last < cutoff).max()
 }

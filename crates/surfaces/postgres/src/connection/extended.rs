@@ -288,6 +288,11 @@ where
         let mut portal = self.portal(name)?;
         let prepared = Arc::clone(&portal.prepared);
         self.check_transaction(&prepared.statement, &prepared.text)?;
+        if matches!(portal.state, State::Done) && prepared.statement != Statement::Query {
+            self.portals.insert(name.to_owned(), portal);
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(Refused::new("55000", message).into());
+        }
         match &prepared.statement {
             Statement::Query => {
                 let rows_max = rows_wanted(rows_max);
