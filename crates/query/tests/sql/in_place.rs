@@ -158,6 +158,32 @@ async fn foreign_keys_and_transactions_are_what_they_were() {
     assert!(store.rows(found).await.is_empty());
 }
 
+/// A statement in a transaction that had to wait for the row that it points to was carried out once more, on top of what it had
+/// written before it waited: its row was there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_waits_for_the_row_it_points_to_leaves_nothing_of_its_first_try() {
+    let (store, executor) = (store().await, Threads::start(1).unwrap());
+    let (one, other) = (store.engine.begin().unwrap(), store.engine.begin().unwrap());
+    let text = "INSERT INTO f VALUES (1)";
+    let within = store.sql().within(&one);
+    ended(&executor, &within, text, Params::new())
+        .await
+        .1
+        .unwrap();
+    let within = store.sql().within(&other);
+    let (_, answer) = ended(&executor, &within, text, Params::new()).await;
+    let refused = answer.unwrap_err();
+    let is_locked = matches!(refused, Error::Engine(EngineError::RowLocked { .. }));
+    assert!(is_locked, "{refused}");
+    one.commit().unwrap();
+    ended(&executor, &within, text, Params::new())
+        .await
+        .1
+        .unwrap();
+    other.commit().unwrap();
+    assert_eq!(store.rows("SELECT id FROM f").await, ["1", "1"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_is_cancelled_ends_where_it_was_begun_and_an_error_is_told_there() {
     let (store, executor) = (store().await, Threads::start(1).unwrap());

@@ -17,7 +17,7 @@ use nilometer_engine::{
 
 use crate::define::{DefineError, Object, Part, TableName, relations};
 use crate::error::Error;
-pub(crate) use altered::{check_altered, followed, look_up};
+pub(crate) use altered::{check_altered, followed, look_up, refuse_new_values};
 
 /// What the CHECK of a foreign key calls: its columns, the relation, the columns there, what becomes of DELETE and of UPDATE.
 pub const REFERENCES: &str = "pg_references";

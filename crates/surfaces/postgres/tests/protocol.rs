@@ -413,6 +413,20 @@ async fn an_extended_query_goes_in_steps_and_an_error_skips_to_the_next_sync() {
     server.end().await;
 }
 
+/// The story: a second Execute of a portal carried out its INSERT again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_that_changes_something_runs_once() {
+    let server = server(ServiceOptions::default()).await;
+    let mut client = Client::connect(&server).await;
+    client.send(b'P', b"\0INSERT INTO t VALUES (1)\0\0\0").await;
+    client.send(b'B', b"\0\0\0\0\0\0\0\0").await;
+    client.send(b'E', b"\0\0\0\0\0").await;
+    client.send(b'E', b"\0\0\0\0\0").await;
+    client.send(b'S', b"").await;
+    assert_eq!(shown(&client.until(b'Z').await), "12CEZ INSERT 0 2 C55000");
+    server.end().await;
+}
+
 /// What comes in one piece is seen before its turn: a Describe of a portal is answered from the run that its Execute asks for.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_that_come_together_are_answered_in_their_order() {

@@ -196,6 +196,16 @@ impl Engine {
         }
     }
 
+    /// Refuses rows that a relation cannot have, whether or not they are written: NULL where there must be a value, values of other
+    /// types.
+    pub fn check_relation_rows(
+        &self,
+        schema: &RelationSchema,
+        rows: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        whole_rows(schema, rows, usize::MAX).map(drop)
+    }
+
     /// As [`Self::write_relations`], if every row that is replaced or deleted is the one that `snapshot` shows. If one was
     /// written or deleted since, nothing is done and the error says so; a new snapshot shows what it is now.
     pub fn write_relations_as_seen(

@@ -34,6 +34,8 @@ use crate::write::writing::Writing;
 struct Rows {
     name: String,
     known: Arc<RelationSchema>,
+    /// As they were: what USING is calculated of, whatever became of other columns in the same statement.
+    before: RecordBatch,
     shown: RecordBatch,
     /// The conditions that there still are.
     checks: Vec<Check>,
@@ -86,6 +88,7 @@ pub(crate) async fn look_at_rows<'a>(
             checks: checks_of(known.declared.as_ref().map(|it| &it.table)),
             defaults: defaults_of(&known),
             known,
+            before: shown.clone(),
             shown,
         };
         writing = rows.follow(writing, change).await?;
@@ -184,7 +187,7 @@ impl Rows {
                 let using_said = (!*is_said).then_some(using.as_str());
                 let known = (all.field(at), known.map(|(_, default)| default.as_str()));
                 *default = casts::assigned(&writing, known, &becomes, using_said).await?;
-                let (given, back) = self.evaluated(writing, using).await?;
+                let (given, back) = self.evaluated(writing, using, &self.before).await?;
                 writing = back;
                 *values = Some(self.put((column.as_str(), *to, *of), given, Some(at))?);
                 self.checks.retain(|check| !is_label(check, column));
@@ -264,7 +267,7 @@ impl Rows {
             return Ok((new_null_array(shown.data_type(), rows), writing));
         };
         let Some(numbered) = Numbered::of(default) else {
-            return self.evaluated(writing, default).await;
+            return self.evaluated(writing, default, &self.shown).await;
         };
         if !numbered.sequence.is_empty() {
             let rules = Rules::of_relation(&self.known);
@@ -291,8 +294,9 @@ impl Rows {
         &self,
         mut writing: Writing<'a>,
         expression: &str,
+        rows: &RecordBatch,
     ) -> Result<(ArrayRef, Writing<'a>), Error> {
-        let rows = self.shown.clone();
+        let rows = rows.clone();
         let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
         let text = format!(
             "SELECT ({expression}) AS it FROM {EXCLUDED} AS {}",
@@ -404,7 +408,7 @@ impl Rows {
     ) -> Result<Writing<'a>, Error> {
         refuse_unknown_type(&writing, &check)?;
         let condition = format!("({}) IS FALSE", check.expression);
-        let (found, writing) = self.evaluated(writing, &condition).await?;
+        let (found, writing) = self.evaluated(writing, &condition, &self.shown).await?;
         let offends = found.as_boolean_opt().is_some_and(|it| it.true_count() > 0);
         if !is_valid || !offends {
             return Ok(writing);

@@ -94,6 +94,9 @@ pub(crate) async fn insert<'a>(
         };
         return Ok((writing.store(stored).await?, writing));
     }
+    // A row that is in the way of another is none that may be wrong.
+    let engine = writing.writer().engine;
+    engine.check_relation_rows(&schema, &rows)?;
     let mut tries = 0;
     loop {
         tries += 1;

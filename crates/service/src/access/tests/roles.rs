@@ -129,6 +129,28 @@ async fn a_user_changes_their_own_password_and_nothing_else() {
     assert!(access.login(&[password("anna", "mine")]).await.is_ok());
 }
 
+/// `ALTER ROLE root NOSUPERUSER` of the only administrator opened the store to whoever came first.
+#[tokio::test]
+async fn an_administrator_stays_one_by_their_own_word() {
+    let (engine, access) = peopled();
+    let root = access.login(&[password("root", "root's")]).await.unwrap();
+    for (is_admin, can_login) in [(Some(false), None), (None, Some(false))] {
+        let less = RoleOptions {
+            is_admin,
+            can_login,
+            ..RoleOptions::default()
+        };
+        let refused = change_users(&engine, &root, altered("root", less.clone())).unwrap_err();
+        assert!(
+            refused.to_string().contains("another administrator"),
+            "{refused}"
+        );
+        change_users(&engine, &root, altered("anna", less)).unwrap();
+    }
+    change_users(&engine, &root, altered("root", options("new", true))).unwrap();
+    assert!(access.login(&[password("root", "new")]).await.is_ok());
+}
+
 #[tokio::test]
 async fn who_founds_a_store_makes_an_administrator_who_can_log_in() {
     let engine = engine();

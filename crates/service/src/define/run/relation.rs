@@ -223,6 +223,9 @@ fn planned(
         origin,
         others: Vec::new(),
     };
+    let mut said = Vec::new();
+    new_values(change, &mut said);
+    references::refuse_new_values(snapshot, name, known, &said)?;
     references::check_altered(snapshot, name, known, &plan.swapped)?;
     plan.others = references::followed(
         snapshot,
@@ -232,6 +235,19 @@ fn planned(
         cascades(change),
     )?;
     Ok(plan)
+}
+
+/// Columns of which a statement says what their values become.
+fn new_values<'a>(change: &'a TableChange, columns: &mut Vec<&'a str>) {
+    match change {
+        TableChange::Several(changes) => changes.iter().for_each(|it| new_values(it, columns)),
+        TableChange::Type {
+            column,
+            is_said: true,
+            ..
+        } => columns.push(column),
+        _ => {}
+    }
 }
 
 fn cascades(change: &TableChange) -> bool {

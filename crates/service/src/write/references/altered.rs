@@ -59,6 +59,37 @@ pub(crate) fn check_altered(
     Ok(())
 }
 
+/// Refuses a statement that says what columns become which foreign keys count on: their rows would point nowhere.
+pub(crate) fn refuse_new_values(
+    snapshot: &Snapshot,
+    name: &TableName,
+    known: &RelationSchema,
+    columns: &[&str],
+) -> Result<(), Error> {
+    let within = (name.database.as_str(), name.schema.as_str());
+    let own = foreign_keys(known).into_iter();
+    let own = own.map(|(constraint, key)| (constraint, key.columns));
+    let others = pointing(snapshot, within, known).into_iter();
+    let others = others.map(|pointing| {
+        let targets = pointing.targets.iter();
+        let targets = targets.filter_map(|at| known.columns.get(*at as usize));
+        let names = targets.map(|column| column.name.clone()).collect();
+        (pointing.name, names)
+    });
+    for (constraint, of) in own.chain(others) {
+        let of: Vec<String> = of;
+        if let Some(column) = of.iter().find(|column| columns.contains(&column.as_str())) {
+            let refused = DefineError::NotCast {
+                reason: format!(
+                    "USING says other values of column \"{column}\", which the foreign key \"{constraint}\" counts on; drop that constraint first, and add it again afterwards"
+                ),
+            };
+            return Err(refused.about(Part::Other));
+        }
+    }
+    Ok(())
+}
+
 fn relation_of(snapshot: &Snapshot, name: &TableName, to: &str) -> Result<RelationReader, Error> {
     let found = snapshot.relation(&name.database, &name.schema, to);
     found.ok_or_else(|| unknown_table(to).about(Part::Other))
