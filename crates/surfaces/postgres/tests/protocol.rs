@@ -423,7 +423,7 @@ async fn a_portal_that_changes_something_runs_once() {
     client.send(b'E', b"\0\0\0\0\0").await;
     client.send(b'E', b"\0\0\0\0\0").await;
     client.send(b'S', b"").await;
-    assert_eq!(shown(&client.until(b'Z').await), "12CEZ INSERT 0 2 C55000");
+    assert_eq!(shown(&client.until(b'Z').await), "12CEZ INSERT 0 2, C55000");
     server.end().await;
 }
 
