@@ -1,8 +1,9 @@
 //! Small writes that are made durable together.
 //!
 //! Does: have the first of them carried out by the task that asks for it, without another thread, where that was begun for its
-//! connection; and those that come meanwhile by one thread: it puts them all into the log, one after the other, and tells each once a single sync has made all durable. Does
-//! not: know what a write is, or take one that may wait for anything but the log: all the others would wait with it.
+//! connection; and those that come meanwhile by one thread: it puts them all into the log, one after the other, and tells each once a
+//! single sync has made all durable. Does not: know what a write is, or take one that may wait for anything but the log: all the
+//! others would wait with it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
