@@ -42,11 +42,8 @@ impl Swapped {
         if !self.schema.primary_key.is_empty() {
             return self;
         }
-        self.schema.primary_key = (0u32..)
-            .take(self.schema.columns.len() + 1)
-            .last()
-            .into_iter()
-            .collect();
+        let place = u32::try_from(self.schema.columns.len()).unwrap_or(u32::MAX);
+        self.schema.primary_key = vec![place];
         self.schema.columns.push(RelationColumn::numbers());
         if !self.declared.columns.is_empty() {
             self.declared.columns.push(Declared::default());

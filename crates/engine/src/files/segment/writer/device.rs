@@ -128,21 +128,11 @@ impl SegmentWriter {
         };
         let known = look_at(blocks, &columns, units, self);
         let known = known.map_err(|what| what.at(&self.path, offset))?;
-        let has_duplicates = known.has_duplicates();
-        let (statistics, rollups) = known.finish();
         let mut bytes = Vec::new();
         directory.encode(self.format, &mut bytes);
         let directory = self.put_part(&bytes)?;
-        bytes.clear();
-        if let Some(statistics) = &statistics {
-            statistics.encode(&mut bytes);
-        }
-        let statistics = self.put_part(&bytes)?;
-        bytes.clear();
-        if let Some(rollups) = &rollups {
-            rollups.encode(&mut bytes);
-        }
-        let rollups = self.put_part(&bytes)?;
+        let has_duplicates = known.has_duplicates();
+        let (statistics, rollups) = self.put_known(known)?;
         let large = self.put_part(&[])?;
         let entries = || blocks.iter().map(|it| it.entry);
         self.footer.groups.push(GroupMeta {

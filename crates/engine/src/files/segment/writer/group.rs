@@ -326,21 +326,11 @@ impl SegmentWriter {
             self.output.spill(&self.path, WRITE_BYTES)?;
         }
         let pages_end = self.output.position();
-        let has_duplicates = pages.known.has_duplicates();
-        let (statistics, rollups) = pages.known.finish();
         let mut bytes = Vec::new();
         directory.encode(self.format, &mut bytes);
         let directory_part = self.put_part(&bytes)?;
-        bytes.clear();
-        if let Some(statistics) = &statistics {
-            statistics.encode(&mut bytes);
-        }
-        let statistics = self.put_part(&bytes)?;
-        bytes.clear();
-        if let Some(rollups) = &rollups {
-            rollups.encode(&mut bytes);
-        }
-        let rollups = self.put_part(&bytes)?;
+        let has_duplicates = pages.known.has_duplicates();
+        let (statistics, rollups) = self.put_known(pages.known)?;
         bytes.clear();
         pages.large.encode(&mut bytes);
         let large = self.put_part(&bytes)?;
@@ -362,6 +352,21 @@ impl SegmentWriter {
             large,
         });
         self.output.spill(&self.path, WRITE_BYTES)
+    }
+
+    /// Writes the statistics of a group and its rollups, as far as there are any.
+    pub(super) fn put_known(&mut self, known: Known) -> Result<(Part, Part), Error> {
+        let (statistics, rollups) = known.finish();
+        let mut bytes = Vec::new();
+        if let Some(statistics) = &statistics {
+            statistics.encode(&mut bytes);
+        }
+        let statistics = self.put_part(&bytes)?;
+        bytes.clear();
+        if let Some(rollups) = &rollups {
+            rollups.encode(&mut bytes);
+        }
+        Ok((statistics, self.put_part(&bytes)?))
     }
 
     pub(super) fn put_part(&mut self, bytes: &[u8]) -> Result<Part, Error> {
